@@ -1,0 +1,235 @@
+//! The rows that matter, as values.
+
+use serde::{Deserialize, Serialize};
+
+use super::meta::Meta;
+use super::name::Uuid;
+use crate::json::{Bad, Object, Reader, Text, Value};
+use crate::text::fold;
+use crate::time::parse_ms;
+
+/// What one row does to the turns of its rollout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// `session_meta`.
+    Meta(Box<Meta>),
+    /// `task_started`, `turn_started`.
+    Started {
+        /// The id of the turn that opens.
+        turn: Option<TurnId>,
+    },
+    /// `task_complete`, `turn_complete`, `turn_aborted`: a turn is over.
+    Ended {
+        /// The turn that it names.
+        turn: Option<TurnId>,
+        /// How it ended.
+        end: End,
+    },
+    /// `thread_rolled_back`.
+    RolledBack {
+        /// How many prompts are undone.
+        prompts: u64,
+    },
+    /// A message of either side.
+    Said {
+        /// The turn that an item names; an event names none.
+        turn: Option<TurnId>,
+        /// What was said.
+        message: Message,
+    },
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Aborted, or completed with an `error`: over, but not completed.
+    Unfinished,
+    /// Completed.
+    Completed {
+        /// When, in milliseconds since the epoch: the row's time, else the payload's.
+        at: Option<i64>,
+        /// The folded `last_agent_message`, which stands in where the turn has no assistant text; not empty.
+        last_message: Option<String>,
+    },
+}
+
+/// The two sides of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// The person (or program) that asks.
+    User,
+    /// The agent.
+    Assistant,
+}
+
+/// The two shapes in which Codex writes the same message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Shape {
+    /// `user_message`, `agent_message`.
+    Event,
+    /// `item_completed`.
+    Item,
+}
+
+/// A message that counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Who says it.
+    pub role: Role,
+    /// Folded. Empty for a prompt without words (images), which counts as a prompt; never empty for the assistant.
+    pub text: String,
+    /// How it was written.
+    pub shape: Shape,
+}
+
+/// The id of a turn: a UUID in practice, any text in principle.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TurnId {
+    /// A UUID in its canonical spelling.
+    Uuid(Uuid),
+    /// Anything else.
+    Text(Box<str>),
+}
+
+impl TurnId {
+    fn read(text: Option<Text<'_>>) -> Option<Self> {
+        let text = text?.decode();
+        Some(text.parse().map_or_else(|Bad| Self::Text(text.into()), Self::Uuid))
+    }
+}
+
+/// Reads the object at the reader. `Ok(None)` when it is a row that changes nothing.
+///
+/// # Errors
+/// [`Bad`] when no JSON value stands here; a value that is no object is `Ok(None)` and not passed over.
+pub(super) fn read_object(reader: &mut Reader<'_>) -> Result<Option<Event>, Bad> {
+    let (mut kind, mut time, mut payload) = (None, None, Payload::default());
+    reader.object(|key, reader| {
+        match &*key.name() {
+            b"type" => kind = string(reader)?,
+            b"timestamp" => time = string(reader)?,
+            b"payload" => payload = Payload::read(reader)?,
+            _ => reader.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(match kind.map(Text::name).as_deref() {
+        Some(b"session_meta") => Some(Event::Meta(Box::new(Meta::read(payload.whole)))),
+        Some(b"event_msg") => payload.event(time),
+        _ => None,
+    })
+}
+
+/// The value if it is a string.
+fn string<'a>(reader: &mut Reader<'a>) -> Result<Option<Text<'a>>, Bad> {
+    Ok(match reader.value()? {
+        Value::String(text) => Some(text),
+        _ => None,
+    })
+}
+
+/// The members of a payload that any event could need, not yet looked at.
+#[derive(Default)]
+struct Payload<'a> {
+    whole: Option<Object<'a>>,
+    kind: Option<Text<'a>>,
+    turn_id: Option<Text<'a>>,
+    message: Option<Text<'a>>,
+    last_agent_message: Option<Text<'a>>,
+    item: Option<Object<'a>>,
+    error: bool,
+    num_turns: Option<i64>,
+    completed_at: Option<i64>,
+}
+
+impl<'a> Payload<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Bad> {
+        let mut payload = Self::default();
+        let from = reader.at();
+        let is_object = reader.object(|key, reader| payload.member(&key.name(), reader))?;
+        if is_object {
+            payload.whole = Some(reader.passed_object(from))
+        } else {
+            reader.skip()?
+        }
+        Ok(payload)
+    }
+
+    fn member(&mut self, name: &[u8], reader: &mut Reader<'a>) -> Result<(), Bad> {
+        match name {
+            b"type" => self.kind = string(reader)?,
+            b"turn_id" => self.turn_id = string(reader)?,
+            b"message" => self.message = string(reader)?,
+            b"last_agent_message" => self.last_agent_message = string(reader)?,
+            b"item" => self.item = reader.value()?.object(),
+            b"error" => self.error = reader.value()?.object().is_some(),
+            b"num_turns" => self.num_turns = reader.value()?.whole(),
+            b"completed_at" => self.completed_at = reader.value()?.whole(),
+            _ => reader.skip()?,
+        }
+        Ok(())
+    }
+
+    fn event(self, time: Option<Text<'_>>) -> Option<Event> {
+        let turn = TurnId::read(self.turn_id);
+        let event = |role, text| Some(Event::Said { turn: None, message: Message::new(role, text, Shape::Event)? });
+        match &*self.kind?.name() {
+            b"task_started" | b"turn_started" => Some(Event::Started { turn }),
+            b"task_complete" | b"turn_complete" => Some(Event::Ended { turn, end: self.end(time) }),
+            b"turn_aborted" => Some(Event::Ended { turn, end: End::Unfinished }),
+            b"thread_rolled_back" => {
+                Some(Event::RolledBack { prompts: self.num_turns.and_then(|n| n.try_into().ok()).unwrap_or(0) })
+            }
+            b"user_message" => event(Role::User, folded(self.message)),
+            b"agent_message" => event(Role::Assistant, folded(self.message)),
+            b"item_completed" => Some(Event::Said { turn, message: item_message(self.item?)? }),
+            _ => None,
+        }
+    }
+
+    fn end(self, time: Option<Text<'_>>) -> End {
+        if self.error {
+            return End::Unfinished;
+        }
+        let stated = self.completed_at.filter(|seconds| (0..=crate::json::MAX_WHOLE / 1000).contains(seconds));
+        let at = time.and_then(|time| parse_ms(&time.decode())).or(stated.map(|seconds| seconds * 1000));
+        End::Completed { at, last_message: Some(folded(self.last_agent_message)).filter(|text| !text.is_empty()) }
+    }
+}
+
+impl Message {
+    /// `None` when it does not count: text that the host injected, an assistant's message without text.
+    fn new(role: Role, text: String, shape: Shape) -> Option<Self> {
+        let counts = match role {
+            Role::User => !text.starts_with("# AGENTS.md instructions") && !text.starts_with("<hook_prompt"),
+            Role::Assistant => !text.is_empty(),
+        };
+        counts.then_some(Self { role, text, shape })
+    }
+}
+
+fn item_message(item: Object<'_>) -> Option<Message> {
+    let [kind, content, text] = item.fields(["type", "content", "text"]);
+    let Some(Value::String(kind)) = kind else { return None };
+    let (role, text) = match &*kind.name() {
+        b"UserMessage" => (Role::User, fold(&joined_content(content))),
+        b"AgentMessage" => (Role::Assistant, fold(&joined_content(content))),
+        b"Plan" => (Role::Assistant, fold(&text.and_then(Value::text).unwrap_or_default())),
+        _ => return None,
+    };
+    Message::new(role, text, Shape::Item)
+}
+
+/// The texts of a content array, one behind the other.
+fn joined_content(content: Option<Value<'_>>) -> String {
+    let items = content.and_then(Value::array).into_iter().flat_map(|array| array.items());
+    let texts = items.filter_map(|item| item.object()?.fields(["text"])[0]?.text());
+    texts.fold(String::new(), |mut joined, text| {
+        joined.push_str(&text);
+        joined
+    })
+}
+
+fn folded(text: Option<Text<'_>>) -> String {
+    text.map(|text| fold(&text.decode())).unwrap_or_default()
+}

@@ -1,0 +1,14 @@
+//! Codex rollouts: from the name of a file to the turns that completed in it.
+
+mod event;
+mod line;
+mod meta;
+mod name;
+mod turns;
+
+pub use event::{End, Event, Message, Role, Shape, TurnId};
+pub(crate) use line::ROW_START;
+pub use line::{Row, RowRef, first_object, read_line, said_in};
+pub use meta::{HistoryBase, Meta};
+pub use name::{RolloutName, Uuid};
+pub use turns::{Completed, MissingRow, Turn, Turns};

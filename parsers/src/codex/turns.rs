@@ -1,0 +1,360 @@
+//! The turns of one rollout: events in file order in, turns and their completions out.
+//!
+//! The state can be saved behind any row and taken up again later: it holds no text, only where the messages of
+//! unfinished turns stand. Their digests run along while the rows are read; of a turn that was under way when the state
+//! was saved the messages are read again when it completes.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use super::event::{End, Event, Message, Role, Shape, TurnId};
+use super::line::{Row, RowRef};
+use super::name::Uuid;
+use crate::text::{Digest, JoinedBody};
+
+/// A message that has to be read again does not stand any more where it stood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MissingRow;
+
+impl std::fmt::Display for MissingRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a message of an unfinished turn is not where it was")
+    }
+}
+
+impl std::error::Error for MissingRow {}
+
+/// The turns of one rollout so far.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "Saved", into = "Saved")]
+pub struct Turns {
+    turns: Vec<Turn>,
+    open: Option<usize>,
+    waiting: Waiting,
+    started: u64,
+    ended: u64,
+    /// The turns of each id, the latest last.
+    by_id: HashMap<TurnId, SmallVec<[usize; 1]>>,
+}
+
+/// One turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// Its ordinal among the turns that were started in the file, from 1; `None` for the assistant's messages in front of
+    /// the first prompt, which belong to no turn that can complete.
+    pub number: Option<u64>,
+    /// The id that the host gave it.
+    pub id: Option<TurnId>,
+    /// How many prompts it has, with words or without.
+    pub prompts: u64,
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum State {
+    /// Messages still join it.
+    Open(Box<Messages>),
+    /// Nothing changes it any more.
+    Over(Option<Completed>),
+}
+
+/// How a turn completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Completed {
+    /// The turn's number.
+    pub number: u64,
+    /// Its place among the endings of the file.
+    pub order: u64,
+    /// When, in milliseconds since the epoch.
+    pub at: i64,
+    /// Digest of the canonical user text, if there is any.
+    pub user: Option<Digest>,
+    /// Digest of the canonical assistant text, if there is any.
+    pub assistant: Option<Digest>,
+}
+
+/// The messages of an unfinished turn: where they stand, and what their texts come to.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Messages {
+    said: Vec<Said>,
+    last: Option<LastSaid>,
+    #[serde(skip)]
+    texts: Option<Texts>,
+}
+
+impl PartialEq for Messages {
+    fn eq(&self, other: &Self) -> bool {
+        self.said == other.said && self.last == other.last
+    }
+}
+
+impl Eq for Messages {}
+
+/// A message with text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Said {
+    role: Role,
+    at: RowRef,
+}
+
+/// What tells whether the next message is the last one again, in the other shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct LastSaid {
+    role: Role,
+    shape: Shape,
+    text: Digest,
+}
+
+/// The texts of both roles as far as they have been read in this process.
+#[derive(Clone, Debug, Default)]
+struct Texts {
+    user: JoinedBody,
+    assistant: JoinedBody,
+}
+
+/// Messages outside any turn: they belong to the next one, from the first prompt on.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct Waiting {
+    prompts: u64,
+    /// Messages of the assistant in front of the first prompt.
+    leading: bool,
+    messages: Messages,
+}
+
+impl Turns {
+    /// Takes the next row. `fetch` gives the bytes of a row that was read before the state was saved.
+    ///
+    /// # Errors
+    /// [`MissingRow`] when `fetch` cannot: the file is not the one that was read.
+    pub fn apply(&mut self, row: &Row, fetch: impl FnMut(RowRef) -> Option<String>) -> Result<(), MissingRow> {
+        match &row.event {
+            Event::Meta(_) => {}
+            Event::Started { turn } => self.start(turn.clone()),
+            Event::Ended { turn, end } => self.end(turn.as_ref(), end, fetch)?,
+            Event::RolledBack { prompts } => self.roll_back(*prompts),
+            Event::Said { turn, message } => self.say(turn.as_ref(), message, row.at),
+        }
+        Ok(())
+    }
+
+    /// All turns that stand, in the order in which they began.
+    pub fn turns(&self) -> &[Turn] {
+        &self.turns
+    }
+
+    /// The completed turns, in the order in which they completed. `copied` says that the file holds a copied history: then
+    /// turns with an id older than `thread` are another thread's.
+    pub fn completed_in(&self, thread: Uuid, copied: bool) -> Vec<Completed> {
+        let own = self.turns.iter().filter(|turn| !(copied && turn.is_older_than(thread)));
+        let mut completed: Vec<_> = own.filter_map(Turn::completed).collect();
+        completed.sort_unstable_by_key(|turn| turn.order);
+        completed
+    }
+
+    /// The completed turns, as they began.
+    pub fn completed(&self) -> impl Iterator<Item = Completed> {
+        self.turns.iter().filter_map(Turn::completed)
+    }
+
+    fn start(&mut self, id: Option<TurnId>) {
+        self.started += 1;
+        let waiting = std::mem::take(&mut self.waiting);
+        if waiting.leading {
+            self.turns.push(Turn { number: None, id: None, prompts: 0, state: State::Over(None) });
+        }
+        let (prompts, messages) =
+            if waiting.prompts > 0 { (waiting.prompts, waiting.messages) } else { (0, Messages::fresh()) };
+        let index = self.turns.len();
+        if let Some(id) = &id {
+            self.by_id.entry(id.clone()).or_default().push(index);
+        }
+        self.turns.push(Turn { number: Some(self.started), id, prompts, state: State::Open(Box::new(messages)) });
+        self.open = Some(index);
+    }
+
+    fn end(
+        &mut self,
+        id: Option<&TurnId>,
+        end: &End,
+        fetch: impl FnMut(RowRef) -> Option<String>,
+    ) -> Result<(), MissingRow> {
+        let Some(index) = self.named(id) else { return Ok(()) };
+        let turn = &mut self.turns[index];
+        let State::Open(messages) = &mut turn.state else { return Ok(()) };
+        let completed = match (end, turn.number) {
+            (End::Completed { at, last_message }, Some(number)) => {
+                let order = self.ended + 1;
+                let (user, mut assistant) = messages.finish(fetch)?;
+                if let (None, Some(text)) = (assistant, last_message) {
+                    assistant = Some(Digest::of_body(text));
+                }
+                at.map(|at| Completed { number, order, at, user, assistant })
+            }
+            _ => None,
+        };
+        turn.state = State::Over(completed);
+        self.ended += 1;
+        self.open = self.open.filter(|open| *open != index);
+        Ok(())
+    }
+
+    fn roll_back(&mut self, prompts: u64) {
+        let mut left = prompts.saturating_sub(std::mem::take(&mut self.waiting).prompts);
+        while left > 0 {
+            let Some(turn) = self.turns.pop() else { break };
+            left = left.saturating_sub(turn.prompts);
+            if let Some(indexes) = turn.id.as_ref().and_then(|id| self.by_id.get_mut(id)) {
+                indexes.pop();
+            }
+        }
+        self.open = self.open.filter(|open| *open < self.turns.len());
+    }
+
+    fn say(&mut self, id: Option<&TurnId>, message: &Message, at: RowRef) {
+        let index = match id {
+            Some(_) => match self.named(id) {
+                // An item of a turn that is not here: rolled back, or foreign.
+                None if !self.turns.is_empty() => return,
+                index => index,
+            },
+            None => self.open,
+        };
+        match index {
+            None => self.waiting.say(message, at),
+            Some(index) => {
+                let turn = &mut self.turns[index];
+                if let State::Open(messages) = &mut turn.state
+                    && messages.say(message, at)
+                {
+                    turn.prompts += u64::from(message.role == Role::User);
+                }
+            }
+        }
+    }
+
+    /// The turn that an event is about: the one its id names, the open one first, then the latest; without an id, or while
+    /// the open turn has none, the open one.
+    fn named(&self, id: Option<&TurnId>) -> Option<usize> {
+        let Some(id) = id else { return self.open };
+        let open_id = self.open.map(|open| self.turns[open].id.as_ref());
+        if open_id == Some(Some(id)) {
+            return self.open;
+        }
+        let latest = self.by_id.get(id).and_then(|indexes| indexes.last()).copied();
+        latest.or(self.open.filter(|_| open_id == Some(None)))
+    }
+}
+
+impl Turn {
+    /// How it completed, if it did.
+    pub fn completed(&self) -> Option<Completed> {
+        match self.state {
+            State::Over(completed) => completed,
+            State::Open(_) => None,
+        }
+    }
+
+    /// Whether its id is a UUID of version 7 that is older than the thread: then it is a copy from another thread.
+    pub fn is_older_than(&self, thread: Uuid) -> bool {
+        matches!(self.id, Some(TurnId::Uuid(id)) if id.is_v7() && thread.is_v7() && id < thread)
+    }
+}
+
+impl Messages {
+    /// No messages yet, so that all texts there will be are read in this process.
+    fn fresh() -> Self {
+        Self { texts: Some(Texts::default()), ..Self::default() }
+    }
+
+    /// Adds a message; false when it is the last one again in the other shape.
+    fn say(&mut self, message: &Message, at: RowRef) -> bool {
+        let this = LastSaid { role: message.role, shape: message.shape, text: Digest::of(&message.text) };
+        let again =
+            self.last.is_some_and(|last| last.role == this.role && last.text == this.text && last.shape != this.shape);
+        if again {
+            return false;
+        }
+        self.last = Some(this);
+        if !message.text.is_empty() {
+            self.said.push(Said { role: message.role, at });
+            if let Some(texts) = &mut self.texts {
+                texts.of(message.role).push(&message.text);
+            }
+        }
+        true
+    }
+
+    /// The digests of both roles' joined texts.
+    fn finish(
+        &mut self,
+        mut fetch: impl FnMut(RowRef) -> Option<String>,
+    ) -> Result<(Option<Digest>, Option<Digest>), MissingRow> {
+        let texts = match self.texts.take() {
+            Some(texts) => texts,
+            None => {
+                let mut texts = Texts::default();
+                for said in &self.said {
+                    let text = fetch(said.at).filter(|text| !text.is_empty()).ok_or(MissingRow)?;
+                    texts.of(said.role).push(&text);
+                }
+                texts
+            }
+        };
+        Ok((texts.user.finish(), texts.assistant.finish()))
+    }
+}
+
+impl Texts {
+    fn of(&mut self, role: Role) -> &mut JoinedBody {
+        match role {
+            Role::User => &mut self.user,
+            Role::Assistant => &mut self.assistant,
+        }
+    }
+}
+
+impl Waiting {
+    fn say(&mut self, message: &Message, at: RowRef) {
+        if message.role == Role::User && self.prompts == 0 {
+            // What the assistant said in front of the first prompt is not the turn's.
+            self.leading = self.leading || self.messages.last.is_some();
+            self.messages = Messages::fresh();
+        }
+        if self.messages.say(message, at) {
+            self.prompts += u64::from(message.role == Role::User);
+        }
+        self.leading = self.leading || self.prompts == 0;
+    }
+}
+
+/// [`Turns`] without what can be told from the rest.
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    turns: Vec<Turn>,
+    open: Option<usize>,
+    waiting: Waiting,
+    started: u64,
+    ended: u64,
+}
+
+impl From<Turns> for Saved {
+    fn from(Turns { turns, open, waiting, started, ended, by_id: _ }: Turns) -> Self {
+        Self { turns, open, waiting, started, ended }
+    }
+}
+
+impl From<Saved> for Turns {
+    fn from(Saved { turns, open, waiting, started, ended }: Saved) -> Self {
+        let mut by_id: HashMap<TurnId, SmallVec<[usize; 1]>> = HashMap::new();
+        for (index, turn) in turns.iter().enumerate() {
+            if let Some(id) = &turn.id {
+                by_id.entry(id.clone()).or_default().push(index);
+            }
+        }
+        // Saved states are checked by whoever stores them; an index out of range would be theirs to catch, but costs no more here.
+        let open = open.filter(|open| *open < turns.len());
+        Self { turns, open, waiting, started, ended, by_id }
+    }
+}
