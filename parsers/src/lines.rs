@@ -145,6 +145,11 @@ impl Joiner {
         self.under_way.filter(|(_, read)| *read).map(|(start, _)| start)
     }
 
+    /// Where the line begins that the last block left unfinished, whether it has to be read or not.
+    pub fn under_way(&self) -> Option<u64> {
+        self.under_way.map(|(start, _)| start)
+    }
+
     /// The unterminated line at the end of the file, if it has to be read.
     pub fn finish(self) -> Option<Line> {
         self.unfinished().map(|start| Line { span: start..self.at, ended: false })

@@ -1,0 +1,93 @@
+//! The commands: one file each, arguments in, one library call, an answer out.
+
+mod completions;
+mod fault;
+mod observer;
+mod older_tool;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// The exit code of wrong usage (`EX_USAGE`). Never 2: an agent takes a hook's 2 as "block".
+const USAGE: u8 = 64;
+
+/// Reads the completed turns of coding agents from their own logs
+#[derive(Debug, Parser)]
+#[command(name = "throughline", version, arg_required_else_help = false, subcommand_required = true)]
+#[command(after_help = "Each command has a --help of its own. Where to begin: throughline demo")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(name = "observer-read")]
+    Read(observer::ReadHelp),
+    #[command(name = "observer-threads")]
+    Threads(observer::ThreadsHelp),
+    Completions(completions::Arguments),
+}
+
+/// Runs the command that the arguments name.
+pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    let (name, rest) = match arguments.split_first() {
+        Some((name, rest)) => (name.to_str().unwrap_or_default(), rest),
+        None => ("", [].as_slice()),
+    };
+    match name {
+        // These two have a grammar of their own, and errors that are part of their contract.
+        "observer-read" => observer::read(rest),
+        "observer-threads" => observer::threads(rest),
+        _ if older_tool::is_hook(name) => older_tool::decline(name),
+        _ => run_others(arguments),
+    }
+}
+
+fn run_others(arguments: Vec<OsString>) -> ExitCode {
+    let parsed = Cli::try_parse_from([OsString::from("throughline")].into_iter().chain(arguments));
+    match parsed.map(|cli| cli.command) {
+        Ok(Command::Completions(arguments)) => completions::run(&arguments),
+        // They were taken before; clap knows them for help and completions.
+        Ok(Command::Read(_) | Command::Threads(_)) => ExitCode::from(USAGE),
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            print(&error.render().to_string())
+        }
+        Err(error) => usage(&error),
+    }
+}
+
+/// One line that says what is wrong, and where to look.
+fn usage(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    let what = match error.kind() {
+        ErrorKind::MissingSubcommand => "a command is missing",
+        _ => text.lines().next().unwrap_or_default().trim_start_matches("error: "),
+    };
+    complain(&format!("throughline: {what} (see: throughline --help)"));
+    ExitCode::from(USAGE)
+}
+
+/// Prints a text for a person; a reader who stops early (`| head`) is no failure.
+fn print(text: &str) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Prints one line to stderr. There is no better place to say that even that failed.
+fn complain(line: &str) {
+    drop(writeln!(io::stderr(), "{line}"));
+}
+
+/// The help text of one command.
+fn help_of(command: &str) -> String {
+    let mut cli = Cli::command();
+    cli.build();
+    cli.find_subcommand_mut(command).map(|found| found.render_long_help().to_string()).unwrap_or_default()
+}

@@ -1,0 +1,20 @@
+//! Hooks of the older Node tool, which has this program's name.
+//!
+//! An agent whose settings still register them would call us instead. They are told so, and end well: an agent takes an
+//! error of a hook seriously, and there is nothing here that is worth stopping it for.
+
+use std::process::ExitCode;
+
+const HOOKS: [&str; 6] =
+    ["process-turn", "session-start", "prompt-submit", "inject-context", "capture-tool", "codex-hook"];
+
+/// Whether the command is a hook of the older tool.
+pub fn is_hook(command: &str) -> bool {
+    HOOKS.contains(&command)
+}
+
+/// Says what the command is, and does nothing.
+pub fn decline(command: &str) -> ExitCode {
+    super::complain(&format!("throughline: {command} is a hook of the older tool; see: throughline install"));
+    ExitCode::SUCCESS
+}

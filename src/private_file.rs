@@ -1,0 +1,415 @@
+//! Files that only their owner may read: the one place where this program makes, checks, reads and replaces them.
+//!
+//! A private directory has mode 0700 and a private file mode 0600; both belong to the user who runs the program, and
+//! neither is a symbolic link. What does not look like that is refused, never repaired: somebody else may have put it
+//! there.
+//!
+//! Every system call that changes something goes through [`sys`], so that a test can make each of them fail.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Why a private file or directory could not be used. The text never holds a path.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is there, but of another kind, owner or mode than a private one.
+    #[error("a file or directory is not private")]
+    NotPrivate,
+    /// The system refused.
+    #[error("a private file could not be used")]
+    Io(#[from] io::Error),
+}
+
+/// Whether a replaced file has to survive a power loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The file and its directory are on disk before the call returns.
+    Synced,
+    /// The file is whole or old after a crash of the program; after a power loss it may be anything.
+    Unsynced,
+}
+
+/// Makes a directory 0700 if it is absent, parents that are absent too, and checks that it is private.
+///
+/// # Errors
+///
+/// The directory cannot be made, or stands there and is not private.
+pub fn ensure_directory(path: &Path) -> Result<(), Error> {
+    make_directory(path)?;
+    check_directory(path)
+}
+
+/// Makes a directory 0700 if it is absent, parents that are absent too. One that stands there is taken as it is.
+///
+/// # Errors
+///
+/// The directory cannot be made.
+pub fn make_directory(path: &Path) -> Result<(), Error> {
+    match make_one_directory(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make_directory(path.parent().ok_or(error)?)?;
+            make_one_directory(path)?;
+        }
+        made => made?,
+    }
+    Ok(())
+}
+
+/// Checks that a directory is private.
+///
+/// # Errors
+///
+/// It is absent or not private.
+pub fn check_directory(path: &Path) -> Result<(), Error> {
+    let found = fs::symlink_metadata(path)?;
+    private(found.is_dir() && mode(&found) == sys::DIRECTORY_MODE, &found)
+}
+
+/// Checks that a file is regular and private.
+///
+/// # Errors
+///
+/// It is absent or not private.
+pub fn check_file(path: &Path) -> Result<(), Error> {
+    check_file_metadata(&fs::symlink_metadata(path)?)
+}
+
+/// Makes an empty file 0600 if nothing stands at the path, and tells whether it did.
+///
+/// # Errors
+///
+/// The file cannot be made.
+pub fn create_file(path: &Path) -> Result<bool, Error> {
+    match sys::create_new(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reads a private file of a private directory; `None` if there is none.
+///
+/// # Errors
+///
+/// The file or its directory is not private, or the file cannot be read.
+pub fn read_private(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    // Non-blocking, since somebody may have put a fifo there: what was opened is looked at before it is read.
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    let mut file = match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    check_file_metadata(&file.metadata()?)?;
+    check_directory(directory_of(path)?)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Puts a file 0600 with this content at the path, in one step: whoever looks sees the old file or the new one, whole.
+///
+/// The directory has to be private. A failure leaves the old file and no other.
+///
+/// # Errors
+///
+/// The directory is not private, or the system refused.
+pub fn replace(path: &Path, content: &[u8], durability: Durability) -> Result<(), Error> {
+    let directory = directory_of(path)?;
+    check_directory(directory)?;
+    let temporary = Temporary::create_beside(path)?;
+    sys::write(&temporary.file, content)?;
+    if durability == Durability::Synced {
+        sys::sync(&temporary.file)?;
+    }
+    temporary.rename(path)?;
+    if durability == Durability::Synced {
+        sys::sync(&File::open(directory)?)?;
+    }
+    Ok(())
+}
+
+/// A file of a name nobody else has, removed on drop unless it was renamed.
+struct Temporary {
+    path: Option<PathBuf>,
+    file: File,
+}
+
+impl Temporary {
+    fn create_beside(path: &Path) -> io::Result<Temporary> {
+        loop {
+            let path = temporary_name(path);
+            match sys::create_new(&path) {
+                // Left behind by a process of the same number that was killed.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                created => {
+                    return Ok(Temporary { file: created?, path: Some(path) });
+                }
+            }
+        }
+    }
+
+    fn rename(mut self, to: &Path) -> io::Result<()> {
+        if let Some(path) = &self.path {
+            sys::rename(path, to)?;
+        }
+        self.path = None;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // The failure that led here is the one to report.
+            let _ = sys::remove(path);
+        }
+    }
+}
+
+fn temporary_name(path: &Path) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let mut name = OsString::from(path);
+    name.push(format!(".{}.{number}.tmp", process::id()));
+    PathBuf::from(name)
+}
+
+fn make_one_directory(path: &Path) -> io::Result<()> {
+    match sys::create_directory(path) {
+        Ok(()) => sys::sync(&File::open(directory_of(path)?)?),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn directory_of(path: &Path) -> io::Result<&Path> {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Ok(Path::new(".")),
+        Some(parent) => Ok(parent),
+        None => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+fn check_file_metadata(found: &Metadata) -> Result<(), Error> {
+    private(found.is_file() && mode(found) == sys::FILE_MODE, found)
+}
+
+fn private(of_this_kind: bool, found: &Metadata) -> Result<(), Error> {
+    if of_this_kind && found.uid() == own_uid() { Ok(()) } else { Err(Error::NotPrivate) }
+}
+
+fn mode(found: &Metadata) -> u32 {
+    found.mode() & 0o777
+}
+
+fn own_uid() -> u32 {
+    // SAFETY: getuid takes nothing, touches no memory of ours and cannot fail.
+    unsafe { libc::getuid() }
+}
+
+/// The system calls that change something.
+mod sys {
+    use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+    use std::io::{self, Write};
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+    use std::path::Path;
+
+    pub(super) const DIRECTORY_MODE: u32 = 0o700;
+    pub(super) const FILE_MODE: u32 = 0o600;
+
+    pub(super) fn create_directory(path: &Path) -> io::Result<()> {
+        DirBuilder::new().mode(DIRECTORY_MODE).create(path)
+    }
+
+    pub(super) fn create_new(path: &Path) -> io::Result<File> {
+        let file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
+        // An unusual umask may have taken a bit of the owner's.
+        file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+        Ok(file)
+    }
+
+    pub(super) fn write(mut file: &File, content: &[u8]) -> io::Result<()> {
+        file.write_all(content)
+    }
+
+    pub(super) fn sync(file: &File) -> io::Result<()> {
+        file.sync_all()
+    }
+
+    pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    pub(super) fn remove(path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use tempfile::TempDir;
+
+    fn store() -> (TempDir, PathBuf) {
+        let root = TempDir::new().unwrap();
+        let directory = root.path().join("a/b/store");
+        ensure_directory(&directory).unwrap();
+        (root, directory)
+    }
+
+    fn mode_of(path: &Path) -> u32 {
+        mode(&fs::symlink_metadata(path).unwrap())
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn names(directory: &Path) -> Vec<OsString> {
+        let entries = fs::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    #[test]
+    fn directories_are_made_with_their_parents() {
+        let (_root, directory) = store();
+        assert_eq!(mode_of(&directory), 0o700);
+        ensure_directory(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_is_open_to_others_is_refused_and_left_alone() {
+        let (_root, directory) = store();
+        set_mode(&directory, 0o755);
+        assert!(matches!(ensure_directory(&directory), Err(Error::NotPrivate)));
+        assert_eq!(mode_of(&directory), 0o755);
+    }
+
+    #[test]
+    fn a_link_to_a_private_directory_is_refused() {
+        let (root, directory) = store();
+        let link = root.path().join("link");
+        symlink(&directory, &link).unwrap();
+        assert!(matches!(ensure_directory(&link), Err(Error::NotPrivate)));
+        assert!(matches!(replace(&link.join("x"), b"", Durability::Synced), Err(Error::NotPrivate)));
+    }
+
+    #[test]
+    fn a_dangling_link_on_the_way_is_an_error() {
+        let root = TempDir::new().unwrap();
+        symlink("nowhere", root.path().join("link")).unwrap();
+        assert!(matches!(ensure_directory(&root.path().join("link/store")), Err(Error::Io(_))));
+    }
+
+    #[test]
+    fn what_was_put_is_read_and_nothing_else_stays() {
+        let (_root, directory) = store();
+        let path = directory.join("x");
+        assert_eq!(read_private(&path).unwrap(), None);
+        for (content, durability) in [(&b"old"[..], Durability::Synced), (b"newer", Durability::Unsynced)] {
+            replace(&path, content, durability).unwrap();
+            assert_eq!(read_private(&path).unwrap().as_deref(), Some(content));
+            assert_eq!(mode_of(&path), 0o600);
+            assert_eq!(names(&directory), ["x"]);
+        }
+    }
+
+    #[test]
+    fn a_reader_that_opened_the_old_file_keeps_it_whole() {
+        let (_root, directory) = store();
+        let path = directory.join("x");
+        replace(&path, b"old", Durability::Unsynced).unwrap();
+        let mut before = File::open(&path).unwrap();
+        replace(&path, b"newer", Durability::Unsynced).unwrap();
+        let mut text = String::new();
+        before.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "old");
+    }
+
+    #[test]
+    fn a_failed_replacement_leaves_the_old_one_and_no_temporary_file() {
+        let (_root, directory) = store();
+        let path = directory.join("x");
+        fs::create_dir(&path).unwrap();
+        assert!(replace(&path, b"new", Durability::Synced).is_err());
+        assert_eq!(names(&directory), ["x"]);
+        assert!(path.is_dir());
+    }
+
+    #[test]
+    fn a_temporary_name_that_is_taken_is_passed_over() {
+        let (_root, directory) = store();
+        let path = directory.join("x");
+        let taken = temporary_name(&path);
+        let number: u64 = taken.to_str().unwrap().rsplit('.').nth(1).unwrap().parse().unwrap();
+        for ahead in 1..8 {
+            let name = format!("x.{}.{}.tmp", process::id(), number + ahead);
+            fs::write(directory.join(name), "left behind").unwrap();
+        }
+        replace(&path, b"new", Durability::Unsynced).unwrap();
+        assert_eq!(read_private(&path).unwrap().as_deref(), Some(&b"new"[..]));
+    }
+
+    #[test]
+    fn only_a_private_regular_file_is_read() {
+        let (_root, directory) = store();
+        let path = directory.join("x");
+        replace(&path, b"text", Durability::Unsynced).unwrap();
+        for wrong in [0o644, 0o700, 0o400, 0o000] {
+            set_mode(&path, wrong);
+            assert!(read_private(&path).is_err(), "{wrong:o}");
+            assert!(check_file(&path).is_err(), "{wrong:o}");
+        }
+        set_mode(&path, 0o600);
+        check_file(&path).unwrap();
+        let link = directory.join("link");
+        symlink(&path, &link).unwrap();
+        assert!(read_private(&link).is_err());
+        assert!(matches!(check_file(&link), Err(Error::NotPrivate)));
+        symlink("nowhere", directory.join("dangling")).unwrap();
+        assert!(read_private(&directory.join("dangling")).is_err());
+        assert!(read_private(&directory).is_err());
+        set_mode(&directory, 0o750);
+        assert!(matches!(read_private(&path), Err(Error::NotPrivate)));
+    }
+
+    #[test]
+    fn a_fifo_does_not_block() {
+        let (_root, directory) = store();
+        let path = directory.join("fifo");
+        let made = process::Command::new("mkfifo").args(["-m", "600"]).arg(&path).status();
+        assert!(made.unwrap().success());
+        assert!(matches!(read_private(&path), Err(Error::NotPrivate)));
+    }
+
+    #[test]
+    fn a_file_is_made_once() {
+        let (_root, directory) = store();
+        let path = directory.join("x");
+        assert!(create_file(&path).unwrap());
+        assert_eq!(mode_of(&path), 0o600);
+        fs::write(&path, "kept").unwrap();
+        assert!(!create_file(&path).unwrap());
+        assert_eq!(read_private(&path).unwrap().as_deref(), Some(&b"kept"[..]));
+    }
+
+    #[test]
+    fn no_error_tells_a_path() {
+        let missing = Path::new("/nowhere-at-all/secret/file");
+        for error in [
+            check_file(missing).unwrap_err(),
+            check_directory(missing).unwrap_err(),
+            replace(missing, b"", Durability::Synced).unwrap_err(),
+        ] {
+            assert!(!format!("{error} {error:?}").contains("secret"));
+        }
+    }
+}

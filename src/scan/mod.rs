@@ -1,0 +1,7 @@
+//! The read side of the stores: every system call on rollouts goes through here.
+//!
+//! [`folders`] lists a tree of rollouts, [`file`] opens one and reads it: its identity from the first row, or its turns
+//! from all rows that matter, mapped or not, on one core or all.
+
+pub mod file;
+pub mod folders;
