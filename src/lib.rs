@@ -29,6 +29,7 @@
 
 pub mod chain;
 pub mod db;
+pub mod demo;
 pub mod error;
 pub mod hosts;
 pub mod observer;

@@ -15,7 +15,7 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2};
+use memchr::memchr;
 use smallvec::SmallVec;
 
 /// The greatest whole number that every reader of JSON agrees on: 2^53 − 1.
@@ -118,15 +118,15 @@ impl<'a> Text<'a> {
     /// The text with its escapes resolved; U+FFFD for bytes that are no UTF-8 and for unpaired surrogates.
     pub fn decode(self) -> Cow<'a, str> {
         if !self.escaped {
-            return String::from_utf8_lossy(self.raw);
+            return lossy(self.raw);
         }
         let mut out = String::with_capacity(self.raw.len());
         let mut rest = self.raw;
         while let Some(plain) = memchr(b'\\', rest) {
-            out.push_str(&String::from_utf8_lossy(&rest[..plain]));
+            out.push_str(&lossy(&rest[..plain]));
             rest = unescape(&rest[plain..], &mut out);
         }
-        out.push_str(&String::from_utf8_lossy(rest));
+        out.push_str(&lossy(rest));
         Cow::Owned(out)
     }
 
@@ -134,6 +134,11 @@ impl<'a> Text<'a> {
     pub fn name(self) -> Cow<'a, [u8]> {
         if self.escaped { Cow::Owned(self.decode().into_owned().into_bytes()) } else { Cow::Borrowed(self.raw) }
     }
+}
+
+/// The text of bytes; well-formed ones, nearly all there are, are found to be so many at a time.
+fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// Resolves the escape at the start of `rest` and gives what follows it.
@@ -473,18 +478,18 @@ impl<'a> Reader<'a> {
         let from = self.at;
         let mut escaped = false;
         loop {
-            let rest = &self.text[self.at..];
-            let plain = memchr2(b'"', b'\\', rest).ok_or(Bad)?;
-            // Without an early exit, so that it runs over many bytes at once.
-            if rest[..plain].iter().fold(false, |any, byte| any | (*byte < 0x20)) {
-                return Err(Bad);
+            self.at += plain_len(&self.text[self.at..]);
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(Text { raw: &self.text[from..self.at - 1], escaped });
+                }
+                Some(b'\\') => {
+                    escaped = true;
+                    self.escape()?;
+                }
+                _ => return Err(Bad),
             }
-            self.at += plain;
-            if self.take(b'"') {
-                return Ok(Text { raw: &self.text[from..self.at - 1], escaped });
-            }
-            escaped = true;
-            self.escape()?;
         }
     }
 
@@ -497,6 +502,27 @@ impl<'a> Reader<'a> {
         };
         Ok(())
     }
+}
+
+/// How many bytes of a string stand before one that means something: a quote, a backslash, a control character.
+fn plain_len(text: &[u8]) -> usize {
+    // Eight bytes at a time. In each sum the top bit of a byte is set if the byte is looked for, and possibly in bytes
+    // behind such a one; so the lowest bit that is set is right.
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const TOPS: u64 = ONES << 7;
+    let is_zero = |word: u64| word.wrapping_sub(ONES) & !word;
+    let mut at = 0;
+    while let Some(bytes) = text[at..].first_chunk::<8>() {
+        let word = u64::from_le_bytes(*bytes);
+        let control = word.wrapping_sub(ONES * 0x20) & !word;
+        let found = (is_zero(word ^ ONES * u64::from(b'"')) | is_zero(word ^ ONES * u64::from(b'\\')) | control) & TOPS;
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let rest = text[at..].iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20));
+    rest.map_or(text.len(), |rest| at + rest)
 }
 
 /// The containers around the present place, innermost last: a bit each, 512 of them without the heap.
@@ -539,6 +565,17 @@ mod tests {
     fn strings_decode() {
         assert_eq!(text_of(r#""a\"\\\/\b\f\n\r\t\u00e9""#), "a\"\\/\u{8}\u{c}\n\r\té");
         assert_eq!(text_of(r#""\ud83d\ude80""#), "🚀");
+    }
+
+    #[test]
+    fn plain_bytes_end_at_the_first_that_means_something() {
+        for special in ["\"", "\\", "\n", "\0", "\u{1f}"] {
+            for at in 0..20 {
+                let text = format!("{}{special}\"\\\0é", "x €".repeat(8).chars().take(at).collect::<String>());
+                assert_eq!(Some(plain_len(text.as_bytes())), text.find(special), "{text:?}");
+            }
+        }
+        assert_eq!(plain_len("€ \u{7f} !#[]".as_bytes()), "€ \u{7f} !#[]".len());
     }
 
     #[test]

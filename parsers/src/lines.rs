@@ -2,24 +2,19 @@
 //!
 //! A rollout of tens of GB holds few rows that matter; this finds them at the speed of memory. A row that begins in the
 //! host's own exact spelling with a type that does not matter is passed over: in the rest of its line only the start of
-//! another row is looked for, window by window while the bytes are in the cache, since completions behind a row that was
-//! left half written are real. Everything else is to be read.
+//! another row is looked for, in the same pass, since completions behind a row that was left half written are real. Everything else is to be read.
 //!
 //! Blocks are scanned without knowing what came before them, so that many can be scanned at once; a [`Joiner`] then puts
 //! the lines together that cross from block to block.
 
 use std::ops::Range;
 
-use memchr::{memchr, memmem};
+use memchr::memchr;
 
 use crate::codex::ROW_START;
 
 /// How many bytes behind a block have to be at hand (fewer at the end of the file): they tell what row begins at its end.
 pub const LOOKAHEAD: usize = 256;
-/// A row's line feed and the starts of other rows are looked for in windows of this size, so that the second look finds
-/// the bytes in the first cache.
-const WINDOW: usize = 16 << 10;
-
 /// What one block holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
@@ -46,19 +41,71 @@ impl Block {
     }
 }
 
+/// How a [`Scanner`] finds its way: the position of the first stop at or behind `from`, or the length of `bytes`. A stop is
+/// an LF, and a place where a row may start (see [`next_stop`]).
+pub type NextStop = fn(bytes: &[u8], from: usize) -> usize;
+
+/// So many bytes are looked at together.
+const STRIDE: usize = 128;
+/// A row start is told by its bytes 0, 2 and 4: `{`, `t`, `m`.
+const TELLING: usize = 5;
+
+/// The portable [`NextStop`]. `ahead` is called with the position that was reached, once per 128 bytes: a program that
+/// can may have the bytes fetched that stand some way behind it. This is plain code that compilers make vector code of,
+/// so it is worth being compiled for the processor at hand.
+#[inline(always)]
+pub fn next_stop(bytes: &[u8], from: usize, ahead: impl Fn(&[u8], usize)) -> usize {
+    let mut at = from;
+    while let Some(stride) = bytes[at..].first_chunk::<{ STRIDE + TELLING - 1 }>() {
+        ahead(bytes, at);
+        if has_stop::<STRIDE>(stride) {
+            return at + first_stop(stride);
+        }
+        at += STRIDE;
+    }
+    let rest = bytes[at.min(bytes.len())..].iter();
+    // So near to the end every brace is a stop: too many stops are no mistake.
+    rest.clone().position(|byte| matches!(byte, b'\n' | b'{')).map_or(bytes.len(), |found| at + found)
+}
+
+/// Whether one of the first `N` bytes is a stop. Without an early exit, so that it runs over many bytes at once.
+#[inline(always)]
+fn has_stop<const N: usize>(bytes: &[u8]) -> bool {
+    let bytes = &bytes[..N + TELLING - 1];
+    (0..N).fold(false, |any, n| any | is_stop(bytes, n))
+}
+
+/// The first stop of a stride that has one.
+#[inline(always)]
+fn first_stop(stride: &[u8]) -> usize {
+    const PART: usize = 32;
+    let part = (0..STRIDE).step_by(PART).find(|part| has_stop::<PART>(&stride[*part..])).unwrap_or(0);
+    (part..STRIDE).find(|n| is_stop(stride, *n)).unwrap_or(0)
+}
+
+#[inline(always)]
+fn is_stop(bytes: &[u8], n: usize) -> bool {
+    (bytes[n] == b'\n') | (bytes[n] == ROW_START[0]) & (bytes[n + 2] == ROW_START[2]) & (bytes[n + 4] == ROW_START[4])
+}
+
 /// Finds the rows of Codex rollouts that have to be read.
 #[derive(Debug, Clone)]
 pub struct Scanner {
-    row_start: memmem::Finder<'static>,
+    next_stop: NextStop,
 }
 
 impl Default for Scanner {
     fn default() -> Self {
-        Self { row_start: memmem::Finder::new(ROW_START) }
+        Self::new(|bytes, from| next_stop(bytes, from, |_, _| {}))
     }
 }
 
 impl Scanner {
+    /// A scanner that finds its way so.
+    pub fn new(next_stop: NextStop) -> Self {
+        Self { next_stop }
+    }
+
     /// Scans the first `len` bytes of `bytes`; what stands behind them is looked ahead at. `at_line` says that a line
     /// begins at the first byte (the start of the file, or an LF stands in front of it), else one is under way.
     pub fn scan(&self, bytes: &[u8], len: usize, at_line: bool) -> Block {
@@ -90,19 +137,18 @@ impl Scanner {
     }
 
     /// From `from` on: where the line ends within the block, and whether a row starts before that (within the block).
-    fn rest(&self, bytes: &[u8], mut from: usize, len: usize) -> (Option<usize>, bool) {
-        let mut marked = false;
-        while from < len {
-            let window = len.min(from + WINDOW);
-            let end = memchr(b'\n', &bytes[from..window]).map(|end| from + end);
-            let stop = end.unwrap_or(bytes.len().min(window + ROW_START.len() - 1));
-            marked = marked || self.row_start.find(&bytes[from..stop]).is_some();
-            if end.is_some() {
-                return (end, marked);
+    fn rest(&self, bytes: &[u8], from: usize, len: usize) -> (Option<usize>, bool) {
+        let bytes = &bytes[..bytes.len().min(len + ROW_START.len() - 1)];
+        let (mut at, mut marked) = (from, false);
+        loop {
+            at = (self.next_stop)(bytes, at);
+            match bytes.get(at) {
+                Some(b'\n') if at < len => return (Some(at), marked),
+                Some(_) if at < len => marked = marked || bytes[at..].starts_with(ROW_START),
+                _ => return (None, marked),
             }
-            from = window;
+            at += 1;
         }
-        (None, marked)
     }
 }
 
@@ -172,7 +218,8 @@ fn is_passed_over(start: &[u8]) -> bool {
 fn kind_of(start: &[u8]) -> Option<(&[u8], &[u8])> {
     const TIME: usize = "2026-01-05T10:00:00.000Z".len();
     let (time, rest) = start.strip_prefix(ROW_START)?.split_at_checked(TIME)?;
-    let plain = time.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'-' | b':' | b'.' | b'T' | b'Z'));
+    // Without an early exit, so that it runs over many bytes at once. (Of `-` to `:` a time has no `/`; let it pass.)
+    let plain = time.iter().fold(true, |plain, byte| plain & matches!(byte, b'-'..=b':' | b'T' | b'Z'));
     let rest = rest.strip_prefix(b"\",").filter(|_| plain)?;
     let rest = match rest.strip_prefix(b"\"ordinal\":") {
         Some(rest) => {
@@ -209,7 +256,10 @@ fn matters(event: &[u8]) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use memchr::memmem;
 
+    /// Longer than any stride.
+    const LONG: usize = 16 << 10;
     const PASSED: &str =
         r#"{"timestamp":"2026-01-05T10:00:00.000Z","type":"response_item","payload":{"type":"reasoning"}}"#;
     const READ: &str =
@@ -237,6 +287,20 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_passed_over(row.as_bytes()), passed, "{row}");
+        }
+    }
+
+    #[test]
+    fn no_stop_is_missed() {
+        let text = [&"x{y:z".repeat(50), "\n", PASSED, &"{time".repeat(40), "{", PASSED, "\n{\"t", "\n"].concat();
+        let text = text.as_bytes();
+        let stops: Vec<_> =
+            (0..text.len()).filter(|at| text[*at] == b'\n' || text[*at..].starts_with(ROW_START)).collect();
+        for from in 0..=text.len() {
+            let found = next_stop(text, from, |_, _| {});
+            let next = stops.iter().copied().find(|stop| *stop >= from).unwrap_or(text.len());
+            assert!((from..=next).contains(&found), "from {from}: {found} is behind {next}");
+            assert!(found == text.len() || matches!(text[found], b'\n' | b'{'), "from {from}: {found} is no stop");
         }
     }
 
@@ -281,14 +345,14 @@ mod tests {
     #[test]
     fn lines_are_the_same_whatever_the_size_of_the_blocks() {
         let spliced = format!("{}{READ}", &PASSED[..70]);
-        let long = PASSED.replace("reasoning", &"x".repeat(3 * WINDOW));
+        let long = PASSED.replace("reasoning", &"x".repeat(3 * LONG));
         let text = [
             PASSED,
             READ,
             "",
             &spliced,
             &long,
-            &spliced.replace("response", &"r".repeat(2 * WINDOW)),
+            &spliced.replace("response", &"r".repeat(2 * LONG)),
             PASSED,
             READ,
             "\r",
@@ -297,7 +361,7 @@ mod tests {
         ]
         .join("\n");
         for text in [text.clone(), text + "\n", READ.to_owned(), String::new(), "\n".to_owned(), "\n\n".to_owned()] {
-            for size in [1, 2, 13, 14, 15, 97, 255, 256, 257, 1000, WINDOW - 1, WINDOW, 1 << 20] {
+            for size in [1, 2, 13, 14, 15, 97, 255, 256, 257, 1000, LONG - 1, LONG, 1 << 20] {
                 assert!(found(text.as_bytes(), size) == naive(text.as_bytes()), "blocks of {size}");
             }
         }

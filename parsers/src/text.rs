@@ -80,14 +80,47 @@ pub fn is_space(c: char) -> bool {
 /// ```
 pub fn fold(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for word in text.split(is_space).filter(|word| !word.is_empty()) {
+    let mut rest = text.trim_start_matches(is_space);
+    while !rest.is_empty() {
         if !out.is_empty() {
             out.push(' ');
         }
-        out.push_str(word);
+        let (folded, behind) = rest.split_at(folded_len(rest));
+        out.push_str(folded);
+        rest = behind.trim_start_matches(is_space);
     }
     out
 }
+
+/// How much of a text that begins with a word is folded already: its words up to white space that is not one space
+/// between two of them.
+fn folded_len(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let is_plain = |byte: &u8| IS_PLAIN[usize::from(*byte)];
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        if is_plain(byte) || *byte == b' ' && bytes.get(at + 1).is_some_and(is_plain) {
+            at += 1;
+            continue;
+        }
+        match text[at..].chars().next().filter(|c| !is_space(*c)) {
+            Some(c) => at += c.len_utf8(),
+            None => break,
+        }
+    }
+    at
+}
+
+/// The bytes that are neither ASCII white space nor the first of what may be white space beyond ASCII.
+const IS_PLAIN: [bool; 256] = {
+    let mut is_plain = [true; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        is_plain[byte] = !matches!(byte, 9..=13 | 32 | 0xC2 | 0xE1 | 0xE2 | 0xE3 | 0xEF);
+        byte += 1;
+    }
+    is_plain
+};
 
 /// The canonical form of a body: NFC, line ends are LF, both ends trimmed.
 ///
@@ -107,7 +140,9 @@ pub fn body(text: &str) -> Cow<'_, str> {
 
 /// Unicode normalization form C.
 pub fn nfc(text: &str) -> Cow<'_, str> {
-    if text.is_ascii() || is_nfc_quick(text.chars()) == IsNormalized::Yes {
+    // Below U+0300, whose UTF-8 begins with CC, every text is in that form.
+    let is_low = text.bytes().fold(true, |low, byte| low & (byte < 0xCC));
+    if is_low || is_nfc_quick(text.chars()) == IsNormalized::Yes {
         Cow::Borrowed(text)
     } else {
         Cow::Owned(text.nfc().collect())
@@ -186,6 +221,21 @@ mod tests {
             folded.iter().for_each(|message| joined.push(message));
             let whole = (!folded.is_empty()).then(|| Digest::of_body(&folded.join("\n\n")));
             assert_eq!(joined.finish(), whole, "{messages:?}");
+        }
+    }
+
+    #[test]
+    fn folding_is_splitting_at_white_space() {
+        let spaces =
+            ["", " ", "  ", "\t", "\r\n", "\u{a0}", "\u{1680}", "\u{2028}", "\u{3000}", "\u{feff}", " \u{2003} "];
+        for before in spaces {
+            for between in spaces {
+                for word in ["a", "é", "\u{2030}", "\u{3042}", "\u{85}", "🚀", "ﬀ"] {
+                    let text = format!("{before}{word}{between}b{word} {before}");
+                    let words: Vec<_> = text.split(is_space).filter(|word| !word.is_empty()).collect();
+                    assert_eq!(fold(&text), words.join(" "), "{text:?}");
+                }
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! The commands: one file each, arguments in, one library call, an answer out.
 
 mod completions;
+mod demo;
 mod fault;
 mod observer;
 mod older_tool;
@@ -30,6 +31,7 @@ enum Command {
     Read(observer::ReadHelp),
     #[command(name = "observer-threads")]
     Threads(observer::ThreadsHelp),
+    Demo(demo::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -51,6 +53,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
 fn run_others(arguments: Vec<OsString>) -> ExitCode {
     let parsed = Cli::try_parse_from([OsString::from("throughline")].into_iter().chain(arguments));
     match parsed.map(|cli| cli.command) {
+        Ok(Command::Demo(arguments)) => demo::run(&arguments),
         Ok(Command::Completions(arguments)) => completions::run(&arguments),
         // They were taken before; clap knows them for help and completions.
         Ok(Command::Read(_) | Command::Threads(_)) => ExitCode::from(USAGE),

@@ -2,9 +2,10 @@
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::Error;
 use crate::private_file;
@@ -60,7 +61,6 @@ fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 fn create(connection: &mut Connection) -> rusqlite::Result<()> {
-    keep_log(connection)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Somebody else may have been quicker.
     if is_empty(&transaction)? {
@@ -71,7 +71,15 @@ fn create(connection: &mut Connection) -> rusqlite::Result<()> {
 
 /// Bodies have to be on disk before anything refers to them, and readers must not wait for writers.
 fn keep_log(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
+    let deadline = Instant::now() + BUSY_WAIT;
+    // Where several want the switch to a log at once, SQLite gives up without its busy wait.
+    while let Err(error) = connection.execute_batch("PRAGMA journal_mode = WAL") {
+        if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) || Instant::now() >= deadline {
+            return Err(error);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    connection.execute_batch("PRAGMA synchronous = FULL")
 }
 
 const SCHEMA_9: &str = "

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 use rayon::prelude::*;
-use throughline_parsers::codex::{Completed, Meta, Uuid};
+use throughline_parsers::codex::{Completed, Meta, Role, Turn, Turns, Uuid};
 use throughline_parsers::text::Digest;
 
 use super::Candidate;
@@ -29,14 +29,57 @@ const TRIES: usize = 5;
 /// A folder cannot be listed or a rollout cannot be read.
 pub fn candidates(stores: &Stores, project: &Resolved, mapping: Mapping) -> Result<Vec<Candidate>, Error> {
     let root = stores.sessions_root();
+    consistently(|| read(&root, project, mapping))
+}
+
+/// Reads until what was read of one file fits what was read of it before.
+fn consistently<T>(read: impl Fn() -> Result<T, Failure>) -> Result<T, Error> {
     for _ in 0..TRIES {
-        match read(&root, project, mapping) {
+        match read() {
             Err(Failure::Changed) => {}
             Err(Failure::Io(error)) => return Err(Error::internal(error)),
-            Ok(candidates) => return Ok(candidates),
+            Ok(found) => return Ok(found),
         }
     }
     Err(Error::internal("the rollouts are replaced faster than they can be read"))
+}
+
+/// What capture stores of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Texts {
+    /// The thread.
+    pub thread: Uuid,
+    /// The working directory that its current file names; absolute.
+    pub cwd: String,
+    /// Its turns: the completed ones in the order of the chain, then the others; none without any text.
+    pub turns: Vec<TurnTexts>,
+}
+
+/// The texts of one turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnTexts {
+    /// Its ordinal among the numbered turns of the thread, those of its bases first; from 1.
+    pub number: i64,
+    /// The user's joined text.
+    pub user: Option<String>,
+    /// The assistant's joined text.
+    pub assistant: Option<String>,
+    /// When it completed, in milliseconds since the epoch; `None` while it has not.
+    pub completed_at: Option<i64>,
+}
+
+/// The texts of a thread; `None` when there is no such thread, or when it is a sub-agent's, or names no absolute working
+/// directory.
+///
+/// # Errors
+/// A folder cannot be listed or a rollout cannot be read.
+pub fn texts(stores: &Stores, thread: Uuid, mapping: Mapping) -> Result<Option<Texts>, Error> {
+    consistently(|| {
+        let files = identified(folders::rollouts(&stores.sessions_root())?)?;
+        let Some(files) = threads(&files).into_iter().find(|files| files.id == thread) else { return Ok(None) };
+        let Some(thread) = files.with_current(mapping)? else { return Ok(None) };
+        thread.texts(mapping)
+    })
 }
 
 enum Failure {
@@ -81,9 +124,15 @@ impl File {
     }
 
     /// Reads the file, up to `end`. Its identity has to be the one that it was chosen by, unless the end cuts it off.
-    fn contents(&self, end: Option<u64>, mapping: Mapping, buffer: &mut Vec<u8>) -> Result<Contents, Failure> {
+    fn contents(
+        &self,
+        end: Option<u64>,
+        turns: Turns,
+        mapping: Mapping,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Contents, Failure> {
         let rollout = Rollout::open(&self.listed)?.ok_or(Failure::Changed)?;
-        let contents = rollout.contents(end, mapping, buffer)?;
+        let contents = rollout.contents(end, turns, mapping, buffer)?;
         match &contents.meta {
             Some(meta) if *meta != self.meta => Err(Failure::Changed),
             None if end.is_none() => Err(Failure::Changed),
@@ -128,14 +177,14 @@ impl<'f> Files<'f> {
         rest.retain(|file| file.rollout() == greatest);
         let mut best: Option<(i64, &File)> = None;
         for file in &rest {
-            let thread = Thread { current: file, id: self.id, parts: self.parts_of(file) };
+            let thread = Thread { current: file, id: self.id, files: self.chain_of(file) };
             // One file needs no reading to be the latest.
             let latest = if rest.len() == 1 { 0 } else { thread.latest(mapping)? };
             if best.is_none_or(|(other, than)| (latest, file.path()) > (other, than.path())) {
                 best = Some((latest, file));
             }
         }
-        Ok(best.map(|(_, current)| Thread { current, id: self.id, parts: self.parts_of(current) }))
+        Ok(best.map(|(_, current)| Thread { current, id: self.id, files: self.chain_of(current) }))
     }
 
     /// The file of this thread that `file` continues, if it is none of `seen`.
@@ -148,15 +197,15 @@ impl<'f> Files<'f> {
     }
 
     /// The files that a chain with this current file is made of, the current one first, each with where it is cut.
-    fn parts_of(&self, current: &'f File) -> Vec<(&'f File, Option<u64>)> {
-        let mut parts = vec![(current, None)];
+    fn chain_of(&self, current: &'f File) -> Vec<(&'f File, Option<u64>)> {
+        let mut files = vec![(current, None)];
         let (mut file, mut seen) = (current, vec![current.path()]);
         while let (Some(base), Some(cut)) = (self.base_of(file, &seen), file.meta.base.as_ref()) {
-            parts.push((base, Some(cut.end)));
+            files.push((base, Some(cut.end)));
             seen.push(base.path());
             file = base;
         }
-        parts
+        files
     }
 }
 
@@ -165,7 +214,7 @@ struct Thread<'f> {
     current: &'f File,
     id: Uuid,
     /// The current file and behind it its bases, each read up to the given offset.
-    parts: Vec<(&'f File, Option<u64>)>,
+    files: Vec<(&'f File, Option<u64>)>,
 }
 
 impl Thread<'_> {
@@ -180,31 +229,62 @@ impl Thread<'_> {
 
     /// The thread's chain, if it has a pair: that of its bases, then that of its current file.
     fn candidate(&self, mapping: Mapping, buffer: &mut Vec<u8>) -> Result<Option<Candidate>, Failure> {
-        let mut parts = Vec::new();
-        for (file, end) in &self.parts {
-            let contents = file.contents(*end, mapping, buffer)?;
-            let (identified, completed) = (contents.meta.is_some(), self.completed(contents));
-            parts.push((file.path(), completed));
-            if !identified {
-                // Cut off in its first row it says neither what it is nor what it continues.
-                break;
-            }
-        }
         let session = format!("codex:{}", self.id);
         let origin = Digest::of_body(&session);
         let mut chain = Chain::new(Host::Codex, Digest::of(&self.id.to_string()));
-        for (path, completed) in parts.into_iter().rev() {
-            completed.iter().filter_map(|turn| entry(path, origin, turn)).for_each(|entry| chain.push(entry));
+        for Part { file, turns, copied } in self.parts(&Turns::default(), mapping, buffer)? {
+            let completed = turns.completed_in(self.id, copied);
+            completed.iter().filter_map(|turn| entry(file.path(), origin, turn)).for_each(|entry| chain.push(entry));
         }
         Ok((!chain.entries().is_empty()).then_some(Candidate { chain, floor: 1, session }))
     }
 
-    fn completed(&self, Contents { meta, copied, turns }: Contents) -> Vec<Completed> {
-        match meta {
-            Some(meta) => turns.completed_in(self.id, copied || meta.forked),
-            None => Vec::new(),
+    fn texts(&self, mapping: Mapping) -> Result<Option<Texts>, Failure> {
+        let Meta { root: true, cwd: Some(cwd), .. } = &self.current.meta else { return Ok(None) };
+        if !Path::new(cwd).is_absolute() {
+            return Ok(None);
         }
+        let (mut completed, mut others, mut numbered) = (Vec::new(), Vec::new(), 1..);
+        let parts = self.parts(&Turns::keeping_texts(), mapping, &mut Vec::new())?;
+        for Part { turns, copied, .. } in &parts {
+            let (mut ended, open): (Vec<_>, Vec<_>) = turns
+                .own(self.id, *copied)
+                .filter(|turn| turn.number.is_some())
+                .zip(numbered.by_ref())
+                .partition(|(turn, _)| turn.completed().is_some());
+            ended.sort_by_key(|(turn, _)| turn.completed().map(|completed| completed.order));
+            completed.extend(ended);
+            others.extend(open);
+        }
+        let with_text = |(turn, number): (&Turn, i64)| {
+            let [user, assistant] = [Role::User, Role::Assistant].map(|role| turn.text(role));
+            let completed_at = turn.completed().map(|completed| completed.at);
+            (user.is_some() || assistant.is_some()).then_some(TurnTexts { number, user, assistant, completed_at })
+        };
+        let turns = completed.into_iter().chain(others).filter_map(with_text).collect();
+        Ok(Some(Texts { thread: self.id, cwd: cwd.clone(), turns }))
     }
+
+    /// What the files of the chain hold, the first base first.
+    fn parts(&self, turns: &Turns, mapping: Mapping, buffer: &mut Vec<u8>) -> Result<Vec<Part<'_>>, Failure> {
+        let mut parts = Vec::new();
+        for (file, end) in &self.files {
+            let Contents { meta, copied, turns } = file.contents(*end, turns.clone(), mapping, buffer)?;
+            // Cut off in its first row it says neither what it is nor what it continues.
+            let Some(meta) = meta else { break };
+            parts.push(Part { file, turns, copied: copied || meta.forked });
+        }
+        parts.reverse();
+        Ok(parts)
+    }
+}
+
+/// One file of a chain.
+struct Part<'f> {
+    file: &'f File,
+    turns: Turns,
+    /// Turns older than the thread are copies of another one's.
+    copied: bool,
 }
 
 /// The chain entry of a completed turn, if it is a pair.

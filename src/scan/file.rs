@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 
 use memmap2::{Mmap, MmapOptions, UncheckedAdvice};
 use rayon::prelude::*;
-use throughline_parsers::codex::{Event, Meta, Row, RowRef, Turns, first_object, read_line};
+use throughline_parsers::codex::{Event, Meta, Row, RowRef, Turns, first_object, read_line, said_in};
 use throughline_parsers::lines::{Block, Joiner, LOOKAHEAD, Line, Scanner};
 
 use super::folders::{self, Listed};
+use super::stops;
 
 /// Files up to this size are read into a buffer, which then costs less than mapping.
 const SMALL: u64 = 1 << 20;
@@ -109,37 +110,44 @@ impl Rollout {
         Ok(first.and_then(|(meta, _)| meta))
     }
 
-    /// Everything up to byte `end` of the (unpacked) file, or up to its present end.
+    /// Everything up to byte `end` of the (unpacked) file, or up to its present end. `turns` is the state to begin with, at
+    /// the start of the file.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn contents(&self, end: Option<u64>, mapping: Mapping, buffer: &mut Vec<u8>) -> io::Result<Contents> {
+    pub fn contents(
+        &self,
+        end: Option<u64>,
+        turns: Turns,
+        mapping: Mapping,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<Contents> {
         if self.packed {
-            return streamed(|| Ok(self.unpacked()?.take(end.unwrap_or(u64::MAX))), buffer);
+            return streamed(|| Ok(self.unpacked()?.take(end.unwrap_or(u64::MAX))), &turns, buffer);
         }
         // What is appended from here on is the next read's.
         let len = self.stamps.len().min(end.unwrap_or(u64::MAX));
         let plain = || Ok(self.plain().take(len));
         if mapping == Mapping::Never || len <= SMALL {
-            return streamed(plain, buffer);
+            return streamed(plain, &turns, buffer);
         }
-        let contents = self.mapped(len, buffer)?;
+        let contents = self.mapped(len, &turns, buffer)?;
         if self.file.metadata()?.size() < len {
             // Cut short while it was mapped: parts of it may have read as zeros.
-            return streamed(plain, buffer);
+            return streamed(plain, &turns, buffer);
         }
         Ok(contents)
     }
 
-    fn mapped(&self, len: u64, buffer: &mut Vec<u8>) -> io::Result<Contents> {
+    fn mapped(&self, len: u64, turns: &Turns, buffer: &mut Vec<u8>) -> io::Result<Contents> {
         let len = usize::try_from(len).map_err(|_| ErrorKind::FileTooLarge)?;
         // SAFETY: the mapping is read-only and private to this call. That the file's bytes may change under it is what
         // mapping means here: they are only ever looked at as bytes, every position found in them is used with bounds
         // checks, and no decision that `unsafe` code relies on is made from them. Cutting the file short raises SIGBUS,
         // which whoever chose `Mapping::LargeFiles` has promised to handle.
         let map = unsafe { MmapOptions::new().len(len).map(&self.file)? };
-        let mut reading = Reading::begin(identity(&mut self.plain().take(len as u64), buffer)?);
-        Parts { map: &map, scanner: Scanner::default() }.read_into(&mut reading);
+        let mut reading = Reading::begin(identity(&mut self.plain().take(len as u64), buffer)?, turns);
+        Parts { map: &map, scanner: stops::scanner() }.read_into(&mut reading);
         Ok(reading.contents)
     }
 
@@ -227,34 +235,35 @@ struct Reading {
 }
 
 impl Reading {
-    fn begin(first: Option<(Option<Meta>, RowRef)>) -> Self {
+    fn begin(first: Option<(Option<Meta>, RowRef)>, turns: &Turns) -> Self {
         let (meta, identity) = match first {
             Some((meta, at)) => (meta, Some(at)),
             None => (None, None),
         };
-        Self { contents: Contents { meta, copied: false, turns: Turns::default() }, identity }
+        Self { contents: Contents { meta, copied: false, turns: turns.clone() }, identity }
     }
 
-    fn apply(&mut self, row: &Row) {
+    /// Takes the next row; `bytes_of` gives the bytes of its object.
+    fn apply<'b>(&mut self, row: &Row, bytes_of: impl Fn(RowRef) -> &'b [u8]) {
         if let Event::Meta(later) = &row.event {
             let first = self.contents.meta.as_ref().and_then(|meta| meta.id.as_ref());
             let other = later.id.is_some() && later.id.as_ref() != first && Some(row.at) != self.identity;
             self.contents.copied |= other;
         }
-        // Everything is read in one go here, so no message has to be fetched again.
-        let applied = self.contents.turns.apply(row, |_| None);
+        // Everything is read in one go here, so that no row but this one is ever asked for.
+        let applied = self.contents.turns.apply(row, |at| said_in(bytes_of(at)));
         debug_assert_eq!(applied, Ok(()), "all messages were read in this process");
     }
 }
 
 /// Reads a stream from its start through `buffer`, which then holds at most one row besides a block.
-fn streamed<R: Read>(open: impl Fn() -> io::Result<R>, buffer: &mut Vec<u8>) -> io::Result<Contents> {
+fn streamed<R: Read>(open: impl Fn() -> io::Result<R>, turns: &Turns, buffer: &mut Vec<u8>) -> io::Result<Contents> {
     let first = identity(&mut open()?, buffer)?;
     for keep in [Keep::RowsToRead, Keep::AllRows] {
-        let mut reading = Reading::begin(first.clone());
+        let mut reading = Reading::begin(first.clone(), turns);
         let whole = Stream { bytes: open()?, buffer, keep }.read(|line, span| {
             for row in read_line(line, span.span.start, span.ended) {
-                reading.apply(&row);
+                reading.apply(&row, |at| &line[within(&at.span(), span.span.start)]);
             }
         })?;
         if whole {
@@ -282,7 +291,7 @@ struct Stream<'b, R> {
 impl<R: Read> Stream<'_, R> {
     /// Calls `line` with each line that has to be read. False when one of them had been let go.
     fn read(mut self, mut line: impl FnMut(&[u8], Line)) -> io::Result<bool> {
-        let (scanner, mut joiner, mut at_line) = (Scanner::default(), Joiner::default(), true);
+        let (scanner, mut joiner, mut at_line) = (stops::scanner(), Joiner::default(), true);
         // Where the buffer begins in the stream, and how much of it has been scanned.
         let (mut start, mut scanned) = (0, 0);
         self.buffer.clear();
@@ -359,7 +368,7 @@ impl Parts<'_> {
         }
         self.apply(&ready, &mut joiner, reading);
         if let Some(last) = joiner.finish() {
-            self.read(&last).iter().for_each(|row| reading.apply(row));
+            self.read(&last).into_iter().for_each(|row| reading.apply(&row, |at| self.bytes(&at.span())));
         }
     }
 
@@ -378,14 +387,18 @@ impl Parts<'_> {
             let crossed = joiner.join(&part.block, part.len);
             let crossed = crossed.iter().flat_map(|line| self.read(line));
             for row in crossed {
-                reading.apply(&row);
+                reading.apply(&row, |at| self.bytes(&at.span()));
             }
-            part.rows.iter().for_each(|row| reading.apply(row));
+            part.rows.iter().for_each(|row| reading.apply(row, |at| self.bytes(&at.span())));
         }
     }
 
-    fn read(&self, line: &Line) -> Vec<Row> {
-        read_line(&self.map[within(&line.span, 0)], line.span.start, line.ended)
+    fn read(&self, line: &Line) -> impl IntoIterator<Item = Row> + use<> {
+        read_line(self.bytes(&line.span), line.span.start, line.ended)
+    }
+
+    fn bytes(&self, span: &Range<u64>) -> &[u8] {
+        &self.map[within(span, 0)]
     }
 
     /// Gives the pages of a part back; they stay in the page cache, and would come from there again.

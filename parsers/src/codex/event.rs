@@ -48,8 +48,9 @@ pub enum End {
     Completed {
         /// When, in milliseconds since the epoch: the row's time, else the payload's.
         at: Option<i64>,
-        /// The folded `last_agent_message`, which stands in where the turn has no assistant text; not empty.
-        last_message: Option<String>,
+        /// It has a `last_agent_message`, which stands in where the turn has no assistant text. That is seldom, so it is
+        /// read (by [`said_in`](super::said_in)) when it is needed.
+        last_message: bool,
     },
 }
 
@@ -103,6 +104,11 @@ impl TurnId {
 /// # Errors
 /// [`Bad`] when no JSON value stands here; a value that is no object is `Ok(None)` and not passed over.
 pub(super) fn read_object(reader: &mut Reader<'_>) -> Result<Option<Event>, Bad> {
+    read_object_with(reader, |_| {})
+}
+
+/// The same, showing the payload to `look` before the event is made of it.
+fn read_object_with<'a>(reader: &mut Reader<'a>, look: impl FnOnce(&Payload<'a>)) -> Result<Option<Event>, Bad> {
     let (mut kind, mut time, mut payload) = (None, None, Payload::default());
     reader.object(|key, reader| {
         match &*key.name() {
@@ -113,9 +119,21 @@ pub(super) fn read_object(reader: &mut Reader<'_>) -> Result<Option<Event>, Bad>
         }
         Ok(())
     })?;
+    look(&payload);
     Ok(match kind.map(Text::name).as_deref() {
         Some(b"session_meta") => Some(Event::Meta(Box::new(Meta::read(payload.whole)))),
         Some(b"event_msg") => payload.event(time),
+        _ => None,
+    })
+}
+
+/// The folded text of the message that an object tells of, `last_agent_message` included.
+pub(super) fn read_text(reader: &mut Reader<'_>) -> Result<Option<String>, Bad> {
+    let mut last_message = None;
+    let event = read_object_with(reader, |payload| last_message = payload.last_agent_message)?;
+    Ok(match event {
+        Some(Event::Said { message, .. }) => Some(message.text),
+        Some(Event::Ended { .. }) => Some(folded(last_message)),
         _ => None,
     })
 }
@@ -193,7 +211,7 @@ impl<'a> Payload<'a> {
         }
         let stated = self.completed_at.filter(|seconds| (0..=crate::json::MAX_WHOLE / 1000).contains(seconds));
         let at = time.and_then(|time| parse_ms(&time.decode())).or(stated.map(|seconds| seconds * 1000));
-        End::Completed { at, last_message: Some(folded(self.last_agent_message)).filter(|text| !text.is_empty()) }
+        End::Completed { at, last_message: self.last_agent_message.is_some() }
     }
 }
 

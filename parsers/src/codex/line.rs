@@ -4,10 +4,13 @@
 //! the line feed between them, a hole of NUL bytes in front. After something unreadable, reading goes on at the next
 //! place of the line where a row begins as Codex writes it, and gives up at the eighth such piece.
 
+use std::ops::Range;
+
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
-use super::event::{Event, read_object};
+use super::event::{Event, read_object, read_text};
 use super::meta::Meta;
 use crate::json::Reader;
 
@@ -35,11 +38,18 @@ pub struct RowRef {
     pub len: u64,
 }
 
+impl RowRef {
+    /// The positions of its bytes.
+    pub fn span(&self) -> Range<u64> {
+        self.offset..self.offset + self.len
+    }
+}
+
 /// The rows that matter of one line, in order. `offset` is where the line begins in its file (a byte order mark at 0 is
 /// blank); `ended` says that its LF is there: of an unterminated line only the whole objects at its start count, for more
 /// bytes may follow.
-pub fn read_line(line: &[u8], offset: u64, ended: bool) -> Vec<Row> {
-    let mut rows = Vec::new();
+pub fn read_line(line: &[u8], offset: u64, ended: bool) -> SmallVec<[Row; 1]> {
+    let mut rows = SmallVec::new();
     for_each_object(line, offset, ended, |event, at| {
         rows.extend(event.map(|event| Row { event, at }));
         true
@@ -60,12 +70,10 @@ pub fn first_object(line: &[u8], offset: u64, ended: bool) -> Option<(Option<Met
     first
 }
 
-/// The folded text of the message in a row that was read before; `None` when no such row stands there any more.
+/// The folded text of the message in a row that was read before, of a completion its `last_agent_message`; `None` when no
+/// such row stands there any more.
 pub fn said_in(object: &[u8]) -> Option<String> {
-    match read_object(&mut Reader::new(object, 0)) {
-        Ok(Some(Event::Said { message, .. })) => Some(message.text),
-        _ => None,
-    }
+    read_text(&mut Reader::new(object, 0)).ok().flatten()
 }
 
 /// Calls `found` with every object of the line and the event it is, if it is one, until that answers false.

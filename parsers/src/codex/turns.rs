@@ -37,6 +37,8 @@ pub struct Turns {
     ended: u64,
     /// The turns of each id, the latest last.
     by_id: HashMap<TurnId, SmallVec<[usize; 1]>>,
+    /// Whether texts are kept.
+    keeping: bool,
 }
 
 /// One turn.
@@ -50,6 +52,9 @@ pub struct Turn {
     /// How many prompts it has, with words or without.
     pub prompts: u64,
     state: State,
+    /// The messages with text, where texts are kept.
+    #[serde(skip)]
+    kept: Vec<(Role, String)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,11 +105,45 @@ struct Said {
 }
 
 /// What tells whether the next message is the last one again, in the other shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct LastSaid {
     role: Role,
     shape: Shape,
-    text: Digest,
+    text: LastText,
+}
+
+/// The text of the last message, of which a saved state keeps the digest only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "Digest", into = "Digest")]
+enum LastText {
+    Text(String),
+    Digest(Digest),
+}
+
+impl PartialEq for LastText {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Text(this), Self::Text(other)) => this == other,
+            (this, other) => Digest::from(this.clone()) == Digest::from(other.clone()),
+        }
+    }
+}
+
+impl Eq for LastText {}
+
+impl From<LastText> for Digest {
+    fn from(text: LastText) -> Self {
+        match text {
+            LastText::Text(text) => Self::of(&text),
+            LastText::Digest(digest) => digest,
+        }
+    }
+}
+
+impl From<Digest> for LastText {
+    fn from(digest: Digest) -> Self {
+        Self::Digest(digest)
+    }
 }
 
 /// The texts of both roles as far as they have been read in this process.
@@ -121,10 +160,18 @@ struct Waiting {
     /// Messages of the assistant in front of the first prompt.
     leading: bool,
     messages: Messages,
+    #[serde(skip)]
+    kept: Vec<(Role, String)>,
 }
 
 impl Turns {
-    /// Takes the next row. `fetch` gives the bytes of a row that was read before the state was saved.
+    /// No turns yet; the texts of those to come are kept in memory.
+    pub fn keeping_texts() -> Self {
+        Self { keeping: true, ..Self::default() }
+    }
+
+    /// Takes the next row. `fetch` gives the text ([`said_in`](super::said_in)) of this row or of one that was read before
+    /// the state was saved.
     ///
     /// # Errors
     /// [`MissingRow`] when `fetch` cannot: the file is not the one that was read.
@@ -132,7 +179,7 @@ impl Turns {
         match &row.event {
             Event::Meta(_) => {}
             Event::Started { turn } => self.start(turn.clone()),
-            Event::Ended { turn, end } => self.end(turn.as_ref(), end, fetch)?,
+            Event::Ended { turn, end } => self.end(turn.as_ref(), end, row.at, fetch)?,
             Event::RolledBack { prompts } => self.roll_back(*prompts),
             Event::Said { turn, message } => self.say(turn.as_ref(), message, row.at),
         }
@@ -144,11 +191,15 @@ impl Turns {
         &self.turns
     }
 
-    /// The completed turns, in the order in which they completed. `copied` says that the file holds a copied history: then
-    /// turns with an id older than `thread` are another thread's.
+    /// The turns that are of this thread. `copied` says that the file holds a copied history: then turns with an id older
+    /// than the thread are another thread's.
+    pub fn own(&self, thread: Uuid, copied: bool) -> impl Iterator<Item = &Turn> {
+        self.turns.iter().filter(move |turn| !(copied && turn.is_older_than(thread)))
+    }
+
+    /// The completed turns that are of this thread, in the order in which they completed.
     pub fn completed_in(&self, thread: Uuid, copied: bool) -> Vec<Completed> {
-        let own = self.turns.iter().filter(|turn| !(copied && turn.is_older_than(thread)));
-        let mut completed: Vec<_> = own.filter_map(Turn::completed).collect();
+        let mut completed: Vec<_> = self.own(thread, copied).filter_map(Turn::completed).collect();
         completed.sort_unstable_by_key(|turn| turn.order);
         completed
     }
@@ -162,15 +213,20 @@ impl Turns {
         self.started += 1;
         let waiting = std::mem::take(&mut self.waiting);
         if waiting.leading {
-            self.turns.push(Turn { number: None, id: None, prompts: 0, state: State::Over(None) });
+            self.turns.push(Turn { number: None, id: None, prompts: 0, state: State::Over(None), kept: Vec::new() });
         }
-        let (prompts, messages) =
-            if waiting.prompts > 0 { (waiting.prompts, waiting.messages) } else { (0, Messages::fresh()) };
+        let begun = if waiting.prompts > 0 { waiting } else { Waiting::fresh() };
         let index = self.turns.len();
         if let Some(id) = &id {
             self.by_id.entry(id.clone()).or_default().push(index);
         }
-        self.turns.push(Turn { number: Some(self.started), id, prompts, state: State::Open(Box::new(messages)) });
+        self.turns.push(Turn {
+            number: Some(self.started),
+            id,
+            prompts: begun.prompts,
+            state: State::Open(Box::new(begun.messages)),
+            kept: begun.kept,
+        });
         self.open = Some(index);
     }
 
@@ -178,7 +234,8 @@ impl Turns {
         &mut self,
         id: Option<&TurnId>,
         end: &End,
-        fetch: impl FnMut(RowRef) -> Option<String>,
+        row: RowRef,
+        mut fetch: impl FnMut(RowRef) -> Option<String>,
     ) -> Result<(), MissingRow> {
         let Some(index) = self.named(id) else { return Ok(()) };
         let turn = &mut self.turns[index];
@@ -186,9 +243,13 @@ impl Turns {
         let completed = match (end, turn.number) {
             (End::Completed { at, last_message }, Some(number)) => {
                 let order = self.ended + 1;
-                let (user, mut assistant) = messages.finish(fetch)?;
-                if let (None, Some(text)) = (assistant, last_message) {
-                    assistant = Some(Digest::of_body(text));
+                let (user, mut assistant) = messages.finish(&mut fetch)?;
+                if assistant.is_none() && *last_message {
+                    let text = fetch(row).ok_or(MissingRow)?;
+                    if !text.is_empty() {
+                        assistant = Some(Digest::of_body(&text));
+                        keep(self.keeping, &mut turn.kept, Role::Assistant, &text);
+                    }
                 }
                 at.map(|at| Completed { number, order, at, user, assistant })
             }
@@ -222,13 +283,14 @@ impl Turns {
             None => self.open,
         };
         match index {
-            None => self.waiting.say(message, at),
+            None => self.waiting.say(message, at, self.keeping),
             Some(index) => {
                 let turn = &mut self.turns[index];
                 if let State::Open(messages) = &mut turn.state
                     && messages.say(message, at)
                 {
                     turn.prompts += u64::from(message.role == Role::User);
+                    keep(self.keeping, &mut turn.kept, message.role, &message.text);
                 }
             }
         }
@@ -247,7 +309,20 @@ impl Turns {
     }
 }
 
+/// Keeps a message with text, where texts are kept.
+fn keep(keeping: bool, kept: &mut Vec<(Role, String)>, role: Role, text: &str) {
+    if keeping && !text.is_empty() {
+        kept.push((role, text.to_owned()));
+    }
+}
+
 impl Turn {
+    /// The joined text of a role where texts are kept; `None` without text.
+    pub fn text(&self, role: Role) -> Option<String> {
+        let texts: Vec<_> = self.kept.iter().filter(|kept| kept.0 == role).map(|kept| kept.1.as_str()).collect();
+        (!texts.is_empty()).then(|| texts.join("\n\n"))
+    }
+
     /// How it completed, if it did.
     pub fn completed(&self) -> Option<Completed> {
         match self.state {
@@ -270,9 +345,9 @@ impl Messages {
 
     /// Adds a message; false when it is the last one again in the other shape.
     fn say(&mut self, message: &Message, at: RowRef) -> bool {
-        let this = LastSaid { role: message.role, shape: message.shape, text: Digest::of(&message.text) };
-        let again =
-            self.last.is_some_and(|last| last.role == this.role && last.text == this.text && last.shape != this.shape);
+        let this = LastSaid { role: message.role, shape: message.shape, text: LastText::Text(message.text.clone()) };
+        let is_this = |last: &LastSaid| last.role == this.role && last.shape != this.shape && last.text == this.text;
+        let again = self.last.as_ref().is_some_and(is_this);
         if again {
             return false;
         }
@@ -316,14 +391,19 @@ impl Texts {
 }
 
 impl Waiting {
-    fn say(&mut self, message: &Message, at: RowRef) {
+    /// Nothing said yet.
+    fn fresh() -> Self {
+        Self { messages: Messages::fresh(), ..Self::default() }
+    }
+
+    fn say(&mut self, message: &Message, at: RowRef, keeping: bool) {
         if message.role == Role::User && self.prompts == 0 {
             // What the assistant said in front of the first prompt is not the turn's.
-            self.leading = self.leading || self.messages.last.is_some();
-            self.messages = Messages::fresh();
+            *self = Self { leading: self.leading, ..Self::fresh() };
         }
         if self.messages.say(message, at) {
             self.prompts += u64::from(message.role == Role::User);
+            keep(keeping, &mut self.kept, message.role, &message.text);
         }
         self.leading = self.leading || self.prompts == 0;
     }
@@ -340,7 +420,7 @@ struct Saved {
 }
 
 impl From<Turns> for Saved {
-    fn from(Turns { turns, open, waiting, started, ended, by_id: _ }: Turns) -> Self {
+    fn from(Turns { turns, open, waiting, started, ended, by_id: _, keeping: _ }: Turns) -> Self {
         Self { turns, open, waiting, started, ended }
     }
 }
@@ -355,6 +435,6 @@ impl From<Saved> for Turns {
         }
         // Saved states are checked by whoever stores them; an index out of range would be theirs to catch, but costs no more here.
         let open = open.filter(|open| *open < turns.len());
-        Self { turns, open, waiting, started, ended, by_id }
+        Self { turns, open, waiting, started, ended, by_id, keeping: false }
     }
 }
