@@ -510,12 +510,14 @@ fn plain_len(text: &[u8]) -> usize {
     // behind such a one; so the lowest bit that is set is right.
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const TOPS: u64 = ONES << 7;
+    const QUOTES: u64 = ONES * b'"' as u64;
+    const BACKSLASHES: u64 = ONES * b'\\' as u64;
     let is_zero = |word: u64| word.wrapping_sub(ONES) & !word;
     let mut at = 0;
     while let Some(bytes) = text[at..].first_chunk::<8>() {
         let word = u64::from_le_bytes(*bytes);
         let control = word.wrapping_sub(ONES * 0x20) & !word;
-        let found = (is_zero(word ^ ONES * u64::from(b'"')) | is_zero(word ^ ONES * u64::from(b'\\')) | control) & TOPS;
+        let found = (is_zero(word ^ QUOTES) | is_zero(word ^ BACKSLASHES) | control) & TOPS;
         if found != 0 {
             return at + found.trailing_zeros() as usize / 8;
         }

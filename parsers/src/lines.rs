@@ -179,8 +179,8 @@ impl Joiner {
         if let Some((start, read)) = self.under_way {
             let read = read || block.head_marked;
             self.under_way = Some((start, read));
-            let Some(end) = block.head_end else { return None };
-            crossed = read.then(|| Line { span: start..base + end as u64, ended: true });
+            let end = base + block.head_end? as u64;
+            crossed = read.then(|| Line { span: start..end, ended: true });
         }
         self.under_way = block.tail.map(|tail| (base + tail.start as u64, tail.read));
         crossed

@@ -40,7 +40,8 @@ pub struct Pair {
 pub fn pairs(path: &Path, session: &str, project: &Resolved, entries: &[Entry]) -> Result<Option<Vec<Pair>>, Error> {
     match std::fs::metadata(path) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-        found => drop(found.map_err(|error| Error::new(Kind::DbIo, error))?),
+        Err(error) => return Err(Error::new(Kind::DbIo, error)),
+        Ok(_) => {}
     }
     let database = open(path).map_err(db_io)?;
     let Some(stored) = stored(&database, session, project)? else { return Ok(None) };

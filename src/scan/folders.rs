@@ -23,7 +23,8 @@ pub struct Listed {
 pub fn rollouts(root: &Path) -> io::Result<Vec<Listed>> {
     match fs::metadata(root) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
-        found => drop(found?),
+        Err(error) => return Err(error),
+        Ok(_) => {}
     }
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];

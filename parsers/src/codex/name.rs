@@ -23,7 +23,7 @@ impl Uuid {
     /// ```
     pub fn v7(ms: i64, low: u64) -> Self {
         let ms = u128::from(ms.unsigned_abs()) & 0xFFFF_FFFF_FFFF;
-        Self(ms << 80 | 7 << 76 | 2 << 62 | u128::from(low & (1 << 62) - 1))
+        Self(ms << 80 | 7 << 76 | 2 << 62 | u128::from(low & ((1 << 62) - 1)))
     }
 
     /// Whether it is of version 7: made from a time, so that of two the lesser is the older.
