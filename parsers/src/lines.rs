@@ -180,7 +180,7 @@ impl Joiner {
             let read = read || block.head_marked;
             self.under_way = Some((start, read));
             let end = base + block.head_end? as u64;
-            crossed = read.then(|| Line { span: start..end, ended: true });
+            crossed = read.then_some(Line { span: start..end, ended: true });
         }
         self.under_way = block.tail.map(|tail| (base + tail.start as u64, tail.read));
         crossed

@@ -4,13 +4,14 @@
 //! digests stand in the chain.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
+use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use throughline_parsers::json::MAX_WHOLE;
 use throughline_parsers::text::{Digest, body};
 
@@ -43,9 +44,18 @@ pub fn pairs(path: &Path, session: &str, project: &Resolved, entries: &[Entry]) 
         Err(error) => return Err(Error::new(Kind::DbIo, error)),
         Ok(_) => {}
     }
-    let database = open(path).map_err(db_io)?;
-    let Some(stored) = stored(&database, session, project)? else { return Ok(None) };
-    Ok(match_in_order(stored, entries))
+    let mut database = open(path).map_err(db_io)?;
+    // One transaction, so that all is read of one moment.
+    let moment = database.transaction().map_err(db_io)?;
+    if !schema::VERSIONS.contains(&schema::version(&moment).map_err(db_io)?) {
+        return Err(Kind::DbSchema.into());
+    }
+    match session_project(&moment, session).map_err(db_io)? {
+        None => return Ok(None),
+        Some(path) if path.as_ref().is_some_and(|path| path.is_inside(project)) => {}
+        Some(_) => return Err(Kind::DbProject.into()),
+    }
+    find(&moment, session, entries).map_err(db_io)
 }
 
 fn db_io(error: rusqlite::Error) -> Error {
@@ -59,63 +69,114 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     Ok(database)
 }
 
-/// All pairs of the session, the oldest first; `None` when there is no such session.
-fn stored(database: &Connection, session: &str, project: &Resolved) -> Result<Option<Vec<Stored>>, Error> {
-    // One transaction, so that all is read of one moment.
-    let moment = database.unchecked_transaction().map_err(db_io)?;
-    if !schema::VERSIONS.contains(&schema::version(&moment).map_err(db_io)?) {
-        return Err(Kind::DbSchema.into());
+/// The project of the session, if there is such a session; the inner `None` is no path.
+fn session_project(moment: &Connection, session: &str) -> rusqlite::Result<Option<Option<Resolved>>> {
+    let path = |row: &Row<'_>| Ok(text_in(row, 0).and_then(|path| Resolved::new(Path::new(&*path))));
+    moment.query_row("SELECT project_path FROM sessions WHERE session_id = ?", [session], path).optional()
+}
+
+/// Looks for the entries first where their bodies were most likely written, from the moment on when they completed, so
+/// that a page of a long session does not cost the session; then among all bodies. Both is right: all that counts is that
+/// the pairs are there, in this order.
+fn find(moment: &Connection, session: &str, entries: &[Entry]) -> rusqlite::Result<Option<Vec<Pair>>> {
+    let since = entries.iter().map(|entry| entry.completed_at).min().unwrap_or(0);
+    match find_since(moment, session, entries, since)? {
+        None => find_since(moment, session, entries, i64::MIN),
+        found => Ok(found),
     }
-    let session_row = moment
-        .query_row("SELECT project_path FROM sessions WHERE session_id = ?", [session], |row| {
-            Ok(text_in(row, 0).map(Cow::into_owned))
-        })
-        .optional()
-        .map_err(db_io)?;
-    let Some(path) = session_row else { return Ok(None) };
-    let of_project = path.and_then(|path| Resolved::new(Path::new(&path))).is_some_and(|path| path.is_inside(project));
-    if !of_project {
-        return Err(Kind::DbProject.into());
-    }
-    read_pairs(&moment, session).map(Some).map_err(db_io)
 }
 
-/// A pair with where it stands among the others.
-struct Stored {
-    order: (i64, i64),
-    origin: Digest,
-    user: String,
-    assistant: String,
-}
-
-#[derive(Default)]
-struct Group {
-    order: (i64, i64),
-    user: Option<String>,
-    assistant: Option<String>,
-}
-
-fn read_pairs(moment: &Connection, session: &str) -> rusqlite::Result<Vec<Stored>> {
+/// Looks for the entries among the pairs that are not older than `since`, oldest first. A pair is as old as the younger of
+/// its two rows.
+fn find_since(
+    moment: &Connection,
+    session: &str,
+    entries: &[Entry],
+    since: i64,
+) -> rusqlite::Result<Option<Vec<Pair>>> {
     let mut statement = moment.prepare(
         "SELECT id, origin_session_id, turn_number, role, text, created_at FROM bodies
-         WHERE session_id = ? AND role IN ('user', 'assistant') ORDER BY created_at, id",
+         WHERE session_id = ?1 AND created_at >= ?2 AND role IN ('user', 'assistant') ORDER BY created_at, id",
     )?;
-    let mut rows = statement.query([session])?;
+    let mut rows = statement.query(params![session, since])?;
+    let mut matching = Matching { entries, found: Vec::new() };
     let mut groups: HashMap<(String, i64), Group> = HashMap::new();
+    // Whole pairs by their age. One is offered when no row of its age can follow any more.
+    let mut waiting: BTreeMap<(i64, i64), Stored> = BTreeMap::new();
     while let Some(row) = rows.next()? {
-        let (Some(turn), Some(created_at)) = (whole_in(row, 2), whole_in(row, 5)) else { continue };
-        let (Some(origin), Some(text)) = (text_in(row, 1).filter(|origin| !origin.is_empty()), text_in(row, 4)) else {
-            continue;
+        let Some(body) = Body::read(row)? else { continue };
+        while let Some(oldest) = waiting.first_entry().filter(|oldest| oldest.key().0 < body.created_at) {
+            matching.offer(oldest.remove());
+        }
+        if matching.is_complete() {
+            break;
+        }
+        let key = (body.origin, body.turn);
+        let group = match groups.entry(key) {
+            Occupied(group) => group.into_mut(),
+            Vacant(vacant) => {
+                let (origin, turn) = vacant.key().clone();
+                let older = older_half(moment, session, &origin, turn, since)?;
+                let group = vacant.insert(Group { origin, ..Group::default() });
+                older.into_iter().for_each(|(role, order, text)| group.add(role, order, text));
+                group
+            }
         };
-        let id = row.get(0)?;
-        let group = groups.entry((origin.into_owned(), turn)).or_default();
-        group.order = (group.order.0.max(created_at), group.order.1.max(id));
-        let side = if row.get_ref(3)? == ValueRef::Text(b"user") { &mut group.user } else { &mut group.assistant };
-        side.get_or_insert_with(|| body(&text).into_owned());
+        group.add(body.role, (body.created_at, body.id), body.text);
+        if let Some((order, pair)) = group.take_pair() {
+            waiting.insert(order, pair);
+        }
     }
-    let mut pairs: Vec<_> = groups.into_iter().filter_map(|((origin, _), group)| group.pair(&origin)).collect();
-    pairs.sort_unstable_by_key(|pair| pair.order);
-    Ok(pairs)
+    waiting.into_values().for_each(|pair| matching.offer(pair));
+    Ok(matching.is_complete().then_some(matching.found))
+}
+
+/// The row of this turn that is older than `since`, if that says anything.
+fn older_half(
+    moment: &Connection,
+    session: &str,
+    origin: &str,
+    turn: i64,
+    since: i64,
+) -> rusqlite::Result<Option<(Role, (i64, i64), String)>> {
+    if since == i64::MIN {
+        return Ok(None);
+    }
+    let mut statement = moment.prepare_cached(
+        "SELECT id, origin_session_id, turn_number, role, text, created_at FROM bodies
+         WHERE session_id = ?1 AND origin_session_id = ?2 AND turn_number = ?3 AND created_at < ?4
+         AND role IN ('user', 'assistant')",
+    )?;
+    let mut rows = statement.query(params![session, origin, turn, since])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(Body::read(row)?.map(|body| (body.role, (body.created_at, body.id), body.text)))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    User,
+    Assistant,
+}
+
+/// A row that counts.
+struct Body {
+    id: i64,
+    origin: String,
+    turn: i64,
+    role: Role,
+    text: String,
+    created_at: i64,
+}
+
+impl Body {
+    /// Reads a row; `None` when a column is of another kind than it should be.
+    fn read(row: &Row<'_>) -> rusqlite::Result<Option<Self>> {
+        let (Some(turn), Some(created_at)) = (whole_in(row, 2), whole_in(row, 5)) else { return Ok(None) };
+        let (Some(origin), Some(text)) = (text_in(row, 1), text_in(row, 4)) else { return Ok(None) };
+        let role = if row.get_ref(3)? == ValueRef::Text(b"user") { Role::User } else { Role::Assistant };
+        let (origin, text) = (origin.into_owned(), text.into_owned());
+        Ok((!origin.is_empty()).then_some(Self { id: row.get(0)?, origin, turn, role, text, created_at }))
+    }
 }
 
 /// The column if it is text; bytes that are no UTF-8 read as U+FFFD.
@@ -134,27 +195,65 @@ fn whole_in(row: &Row<'_>, column: usize) -> Option<i64> {
     }
 }
 
+/// The rows of one turn so far.
+#[derive(Default)]
+struct Group {
+    origin: String,
+    order: (i64, i64),
+    user: Option<String>,
+    assistant: Option<String>,
+    taken: bool,
+}
+
 impl Group {
-    fn pair(self, origin: &str) -> Option<Stored> {
-        Some(Stored {
-            order: self.order,
-            origin: Digest::of_body(origin),
-            user: self.user?,
-            assistant: self.assistant?,
-        })
+    fn add(&mut self, role: Role, (created_at, id): (i64, i64), text: String) {
+        self.order = (self.order.0.max(created_at), self.order.1.max(id));
+        let side = if role == Role::User { &mut self.user } else { &mut self.assistant };
+        side.get_or_insert(text);
+    }
+
+    /// The pair, as soon as it is whole, once.
+    fn take_pair(&mut self) -> Option<((i64, i64), Stored)> {
+        if self.taken || self.user.is_none() || self.assistant.is_none() {
+            return None;
+        }
+        self.taken = true;
+        let origin = std::mem::take(&mut self.origin);
+        Some((self.order, Stored { origin, user: self.user.take()?, assistant: self.assistant.take()? }))
     }
 }
 
+/// A pair as it is stored.
+struct Stored {
+    origin: String,
+    user: String,
+    assistant: String,
+}
+
 /// The texts of the entries, each from a pair of its own, in order.
-fn match_in_order(stored: Vec<Stored>, entries: &[Entry]) -> Option<Vec<Pair>> {
-    let mut stored = stored.into_iter();
-    let matching = |entry: &Entry| {
-        let found = stored.find(|pair| {
-            pair.origin == entry.origin
-                && Digest::of(&pair.user) == entry.user
-                && Digest::of(&pair.assistant) == entry.assistant
-        })?;
-        Some(Pair { user: found.user, assistant: found.assistant })
-    };
-    entries.iter().map(matching).collect()
+struct Matching<'e> {
+    entries: &'e [Entry],
+    found: Vec<Pair>,
+}
+
+/// The canonical body of a text if it has this digest.
+fn equal(text: &str, digest: Digest) -> Option<Cow<'_, str>> {
+    Some(body(text)).filter(|body| Digest::of(body) == digest)
+}
+
+impl Matching<'_> {
+    fn is_complete(&self) -> bool {
+        self.found.len() == self.entries.len()
+    }
+
+    /// Takes the pair if it is the next entry's.
+    fn offer(&mut self, stored: Stored) {
+        let Some(entry) = self.entries.get(self.found.len()) else { return };
+        if let Some(user) = equal(&stored.user, entry.user)
+            && let Some(assistant) = equal(&stored.assistant, entry.assistant)
+            && Digest::of_body(&stored.origin) == entry.origin
+        {
+            self.found.push(Pair { user: user.into_owned(), assistant: assistant.into_owned() });
+        }
+    }
 }
