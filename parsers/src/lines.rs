@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 
 use crate::codex::ROW_START;
 
@@ -78,9 +78,8 @@ fn has_stop<const N: usize>(bytes: &[u8]) -> bool {
 /// The first stop of a stride that has one.
 #[inline(always)]
 fn first_stop(stride: &[u8]) -> usize {
-    const PART: usize = 32;
-    let part = (0..STRIDE).step_by(PART).find(|part| has_stop::<PART>(&stride[*part..])).unwrap_or(0);
-    (part..STRIDE).find(|n| is_stop(stride, *n)).unwrap_or(0)
+    let end = memchr(b'\n', &stride[..STRIDE]).unwrap_or(STRIDE);
+    memchr_iter(ROW_START[0], &stride[..end]).find(|n| is_stop(stride, *n)).unwrap_or(end)
 }
 
 #[inline(always)]
@@ -216,11 +215,21 @@ fn is_passed_over(start: &[u8]) -> bool {
 }
 
 fn kind_of(start: &[u8]) -> Option<(&[u8], &[u8])> {
-    const TIME: usize = "2026-01-05T10:00:00.000Z".len();
-    let (time, rest) = start.strip_prefix(ROW_START)?.split_at_checked(TIME)?;
-    // Without an early exit, so that it runs over many bytes at once. (Of `-` to `:` a time has no `/`; let it pass.)
-    let plain = time.iter().fold(true, |plain, byte| plain & matches!(byte, b'-'..=b':' | b'T' | b'Z'));
-    let rest = rest.strip_prefix(b"\",").filter(|_| plain)?;
+    const SHAPE: &[u8; 40] = b"{\"timestamp\":\"0000-00-00T00:00:00.000Z\",";
+    // Where a digit stands, anything from `0` to `?` does: it cannot end the string.
+    const CARE: [u8; 40] = {
+        let (mut care, mut n) = ([0xFF; 40], 0);
+        while n < 40 {
+            care[n] = if SHAPE[n] == b'0' { 0xF0 } else { 0xFF };
+            n += 1;
+        }
+        care
+    };
+    let (shape, rest) = start.split_first_chunk::<40>()?;
+    // Without an early exit, so that it runs over many bytes at once.
+    if (0..40).fold(0, |odd, n| odd | (shape[n] ^ SHAPE[n]) & CARE[n]) != 0 {
+        return None;
+    }
     let rest = match rest.strip_prefix(b"\"ordinal\":") {
         Some(rest) => {
             let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use throughline::{Error, Kind};
@@ -100,7 +101,14 @@ impl Contract {
 /// What the handler of SIGBUS writes.
 static ON_SIGBUS: OnceLock<String> = OnceLock::new();
 
+/// Set by the thread that ends the process: several can meet the end of a file at once.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
 extern "C" fn end(_signal: libc::c_int) {
+    while ENDING.swap(true, Ordering::SeqCst) {
+        // SAFETY: pause is async-signal-safe. The process ends while this thread waits.
+        unsafe { libc::pause() };
+    }
     let line = ON_SIGBUS.get().map_or("", String::as_str);
     // SAFETY: write and _exit are async-signal-safe; the line is in a static that is set before the handler is, and is
     // never changed after that.
@@ -126,15 +134,15 @@ fn end_on_sigbus_with(line: String) {
 /// Whether the process was started without a stdout. Rust's runtime puts `/dev/null` in the place of a closed one before
 /// `main` runs, and everything written there seems to succeed; so it is looked at before that.
 fn stdout_was_closed() -> bool {
-    STDOUT_WAS_CLOSED.load(std::sync::atomic::Ordering::Relaxed)
+    STDOUT_WAS_CLOSED.load(Ordering::Relaxed)
 }
 
-static STDOUT_WAS_CLOSED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn look_at_stdout() {
     // SAFETY: fcntl with F_GETFD reads a flag of a descriptor that may well not be there.
     let closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } == -1;
-    STDOUT_WAS_CLOSED.store(closed, std::sync::atomic::Ordering::Relaxed);
+    STDOUT_WAS_CLOSED.store(closed, Ordering::Relaxed);
 }
 
 // SAFETY: a pointer to a function in this section is called once by the loader, before the runtime and `main`. The

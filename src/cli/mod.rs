@@ -69,8 +69,10 @@ fn usage(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     let what = match error.kind() {
         ErrorKind::MissingSubcommand => "a command is missing",
-        _ => text.lines().next().unwrap_or_default().trim_start_matches("error: "),
+        // What is missing stands on lines of its own, up to the first empty one.
+        _ => &text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect::<Vec<_>>().join(" "),
     };
+    let what = what.trim_start_matches("error: ");
     complain(&format!("throughline: {what} (see: throughline --help)"));
     ExitCode::from(USAGE)
 }

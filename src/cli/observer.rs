@@ -18,6 +18,7 @@ use super::fault::{self, Contract, Failure};
 /// `resync_required` and `projection_pending` among them, go to stdout with exit code 0; hard failures are one JSON line
 /// on stderr with exit code 1. Each option may be given once, as `--option value`.
 #[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
 pub struct ReadHelp {
     /// The project: an absolute path of an existing directory
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
@@ -34,9 +35,12 @@ pub struct ReadHelp {
     /// The most turns of one answer, 1 to 100
     #[arg(long, value_name = "N", default_value = "10")]
     limit: String,
-    /// Answer in JSON (required)
-    #[arg(long)]
+    /// Answer in JSON
+    #[arg(long, required = true)]
     json: bool,
+    /// Print this help; only as the one argument
+    #[arg(long, action = clap::ArgAction::HelpLong)]
+    help: Option<bool>,
 }
 
 /// Print every thread of a project with a cursor to its end, as one JSON line
@@ -44,13 +48,17 @@ pub struct ReadHelp {
 /// The first thread is the current one. To follow several sessions at once without loss, read each thread from your own
 /// cursor of it (at first `emptyCursor`) to its `throughCursor`.
 #[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
 pub struct ThreadsHelp {
     /// The project: an absolute path of an existing directory
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     project: OsString,
-    /// Answer in JSON (required)
-    #[arg(long)]
+    /// Answer in JSON
+    #[arg(long, required = true)]
     json: bool,
+    /// Print this help; only as the one argument
+    #[arg(long, action = clap::ArgAction::HelpLong)]
+    help: Option<bool>,
 }
 
 const READ: Contract = Contract {

@@ -111,18 +111,17 @@ fn find_since(
         if matching.is_complete() {
             break;
         }
-        let key = (body.origin, body.turn);
-        let group = match groups.entry(key) {
+        let group = match groups.entry((body.origin.clone(), body.turn)) {
             Occupied(group) => group.into_mut(),
             Vacant(vacant) => {
                 let (origin, turn) = vacant.key().clone();
                 let older = older_half(moment, session, &origin, turn, since)?;
                 let group = vacant.insert(Group { origin, ..Group::default() });
-                older.into_iter().for_each(|(role, order, text)| group.add(role, order, text));
+                older.into_iter().for_each(|body| group.add(body));
                 group
             }
         };
-        group.add(body.role, (body.created_at, body.id), body.text);
+        group.add(body);
         if let Some((order, pair)) = group.take_pair() {
             waiting.insert(order, pair);
         }
@@ -138,7 +137,7 @@ fn older_half(
     origin: &str,
     turn: i64,
     since: i64,
-) -> rusqlite::Result<Option<(Role, (i64, i64), String)>> {
+) -> rusqlite::Result<Option<Body>> {
     if since == i64::MIN {
         return Ok(None);
     }
@@ -148,8 +147,7 @@ fn older_half(
          AND role IN ('user', 'assistant')",
     )?;
     let mut rows = statement.query(params![session, origin, turn, since])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    Ok(Body::read(row)?.map(|body| (body.role, (body.created_at, body.id), body.text)))
+    rows.next()?.map_or(Ok(None), Body::read)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -206,10 +204,10 @@ struct Group {
 }
 
 impl Group {
-    fn add(&mut self, role: Role, (created_at, id): (i64, i64), text: String) {
-        self.order = (self.order.0.max(created_at), self.order.1.max(id));
-        let side = if role == Role::User { &mut self.user } else { &mut self.assistant };
-        side.get_or_insert(text);
+    fn add(&mut self, body: Body) {
+        self.order = (self.order.0.max(body.created_at), self.order.1.max(body.id));
+        let side = if body.role == Role::User { &mut self.user } else { &mut self.assistant };
+        side.get_or_insert(body.text);
     }
 
     /// The pair, as soon as it is whole, once.

@@ -1,0 +1,10 @@
+//! Integration tests: one binary, a module for each contract.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod cli;
+mod examples;
+mod golden;
+mod home;
+mod pieces;
+mod samples;
