@@ -18,6 +18,8 @@ use std::borrow::Cow;
 use memchr::memchr;
 use smallvec::SmallVec;
 
+use crate::text::{Folder, Sink};
+
 /// The greatest whole number that every reader of JSON agrees on: 2^53 − 1.
 pub const MAX_WHOLE: i64 = (1 << 53) - 1;
 
@@ -121,13 +123,27 @@ impl<'a> Text<'a> {
             return lossy(self.raw);
         }
         let mut out = String::with_capacity(self.raw.len());
-        let mut rest = self.raw;
-        while let Some(plain) = memchr(b'\\', rest) {
-            out.push_str(&lossy(&rest[..plain]));
-            rest = unescape(&rest[plain..], &mut out);
-        }
-        out.push_str(&lossy(rest));
+        self.decode_into(&mut out);
         Cow::Owned(out)
+    }
+
+    /// The decoded text [folded](crate::text::fold), in one go.
+    pub fn decode_folded(self) -> String {
+        let mut folder = Folder::with_capacity(self.raw.len());
+        self.decode_into(&mut folder);
+        folder.finish()
+    }
+
+    /// Gives the decoded text to `sink`, piece by piece.
+    pub fn decode_into(self, sink: &mut impl Sink) {
+        let mut rest = self.raw;
+        if self.escaped {
+            while let Some(plain) = memchr(b'\\', rest) {
+                sink.push_str(&lossy(&rest[..plain]));
+                rest = unescape(&rest[plain..], sink);
+            }
+        }
+        sink.push_str(&lossy(rest));
     }
 
     /// The text's bytes for comparing with ASCII names: undecoded where there is no escape.
@@ -142,7 +158,7 @@ fn lossy(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 /// Resolves the escape at the start of `rest` and gives what follows it.
-fn unescape<'a>(rest: &'a [u8], out: &mut String) -> &'a [u8] {
+fn unescape<'a>(rest: &'a [u8], out: &mut impl Sink) -> &'a [u8] {
     let plain = match rest[1] {
         b'b' => '\u{8}',
         b'f' => '\u{c}',
@@ -157,7 +173,7 @@ fn unescape<'a>(rest: &'a [u8], out: &mut String) -> &'a [u8] {
 }
 
 /// Resolves `\uXXXX`, together with the `\uXXXX` behind it where both are a surrogate pair.
-fn unescape_unit<'a>(rest: &'a [u8], out: &mut String) -> &'a [u8] {
+fn unescape_unit<'a>(rest: &'a [u8], out: &mut impl Sink) -> &'a [u8] {
     let high = unit(rest).unwrap_or(0xFFFD);
     let after = &rest[6..];
     let low =

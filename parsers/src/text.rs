@@ -79,17 +79,75 @@ pub fn is_space(c: char) -> bool {
 /// assert_eq!(throughline_parsers::text::fold("\u{feff} a\r\n\u{a0}b\u{85} "), "a b\u{85}");
 /// ```
 pub fn fold(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text.trim_start_matches(is_space);
-    while !rest.is_empty() {
-        if !out.is_empty() {
-            out.push(' ');
-        }
-        let (folded, behind) = rest.split_at(folded_len(rest));
-        out.push_str(folded);
-        rest = behind.trim_start_matches(is_space);
+    let mut folder = Folder::with_capacity(text.len());
+    folder.push_str(text);
+    folder.finish()
+}
+
+/// Takes text piece by piece.
+pub trait Sink {
+    /// Takes the next piece.
+    fn push_str(&mut self, text: &str);
+    /// Takes the next character.
+    fn push(&mut self, c: char);
+}
+
+impl Sink for String {
+    fn push_str(&mut self, text: &str) {
+        self.push_str(text);
     }
-    out
+
+    fn push(&mut self, c: char) {
+        self.push(c);
+    }
+}
+
+/// Folds text that comes in pieces.
+#[derive(Debug, Default)]
+pub struct Folder {
+    out: String,
+    /// White space came behind what is there.
+    gap: bool,
+}
+
+impl Folder {
+    /// With room for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { out: String::with_capacity(bytes), gap: false }
+    }
+
+    /// The folded text.
+    pub fn finish(self) -> String {
+        self.out
+    }
+
+    /// Takes text that is folded already and not empty.
+    fn push_folded(&mut self, text: &str) {
+        if std::mem::take(&mut self.gap) && !self.out.is_empty() {
+            self.out.push(' ');
+        }
+        self.out.push_str(text);
+    }
+}
+
+impl Sink for Folder {
+    fn push_str(&mut self, text: &str) {
+        let mut rest = text;
+        loop {
+            let words = rest.trim_start_matches(is_space);
+            self.gap |= words.len() < rest.len();
+            if words.is_empty() {
+                return;
+            }
+            let (folded, behind) = words.split_at(folded_len(words));
+            self.push_folded(folded);
+            rest = behind;
+        }
+    }
+
+    fn push(&mut self, c: char) {
+        if is_space(c) { self.gap = true } else { self.push_folded(c.encode_utf8(&mut [0; 4])) }
+    }
 }
 
 /// How much of a text that begins with a word is folded already: its words up to white space that is not one space

@@ -21,9 +21,11 @@ use super::stops;
 /// Files up to this size are read into a buffer, which then costs less than mapping.
 const SMALL: u64 = 1 << 20;
 /// One core's part of a mapped file. It is let go when it has been read.
-const PART: usize = 4 << 20;
+const PART: usize = 1 << 20;
+/// How much the system maps around a page that is touched, at the least.
+const MAPPED_AROUND: usize = 64 << 10;
 /// How many parts are under way before their rows are put in order.
-const PARTS_AT_ONCE: usize = 32;
+const PARTS_AT_ONCE: usize = 64;
 /// How much is read at once where a file is not mapped.
 const BLOCK: usize = 256 << 10;
 /// How much of a file is read for its first row before more is.
@@ -403,9 +405,12 @@ impl Parts<'_> {
 
     /// Gives the pages of a part back; they stay in the page cache, and would come from there again.
     fn let_go(&self, from: usize, len: usize) {
+        // The look at the byte in front of the part has mapped some pages there again.
+        let before = from.saturating_sub(MAPPED_AROUND);
         // SAFETY: the mapping is read-only and of a file, so its pages hold nothing but the file's bytes, and dropping
         // them loses nothing: a later look at them (a row that crosses parts) maps them again.
-        let advised = unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, from, len) };
+        let advised =
+            unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, before, from + len - before) };
         // Memory that is not given back costs room, not truth.
         drop(advised);
     }

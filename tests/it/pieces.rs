@@ -27,6 +27,9 @@ const NOW: i64 = 1_800_000_000_000;
 
 // ---- what is known of a rollout by its bytes
 
+/// A turn as a capture stores it: number, user, assistant, time.
+type Stored = (i64, Option<String>, Option<String>, Option<i64>);
+
 /// A rollout as the naive twin reads it.
 struct Known {
     turns: Vec<naive::Turn>,
@@ -61,7 +64,7 @@ impl Known {
     }
 
     /// What a capture stores: the completed turns in the order of completion, then the others.
-    fn stored(&self) -> Vec<(i64, Option<String>, Option<String>, Option<i64>)> {
+    fn stored(&self) -> Vec<Stored> {
         let mut turns: Vec<_> = self.turns.iter().filter(|turn| turn.number.is_some()).zip(1_i64..).collect();
         turns.sort_by_key(|(turn, _)| (turn.completed_at.is_none(), turn.order));
         let texts = |(turn, number): (&naive::Turn, i64)| {
@@ -81,7 +84,7 @@ struct World {
     thread: String,
     /// What has been written of it.
     written: Vec<u8>,
-    stored: Vec<(i64, Option<String>, Option<String>, Option<i64>)>,
+    stored: Vec<Stored>,
 }
 
 impl World {
@@ -119,12 +122,7 @@ impl World {
             return;
         }
         let mut database = schema::open(&schema::path(&self.stores.home)).unwrap();
-        let turn =
-            |(turn_number, user, assistant, completed_at): &(i64, Option<String>, Option<String>, Option<i64>)| {
-                (*turn_number, user.clone(), assistant.clone(), *completed_at)
-            };
-        let texts: Vec<_> = turns.iter().map(turn).collect();
-        let rows: Vec<_> = texts
+        let rows: Vec<_> = turns
             .iter()
             .map(|(turn_number, user, assistant, completed_at)| CodexTurn {
                 turn_number: *turn_number,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::meta::Meta;
 use super::name::Uuid;
 use crate::json::{Bad, Object, Reader, Text, Value};
-use crate::text::fold;
+use crate::text::Folder;
 use crate::time::parse_ms;
 
 /// What one row does to the turns of its rollout.
@@ -230,24 +230,28 @@ fn item_message(item: Object<'_>) -> Option<Message> {
     let [kind, content, text] = item.fields(["type", "content", "text"]);
     let Some(Value::String(kind)) = kind else { return None };
     let (role, text) = match &*kind.name() {
-        b"UserMessage" => (Role::User, fold(&joined_content(content))),
-        b"AgentMessage" => (Role::Assistant, fold(&joined_content(content))),
-        b"Plan" => (Role::Assistant, fold(&text.and_then(Value::text).unwrap_or_default())),
+        b"UserMessage" => (Role::User, folded_content(content)),
+        b"AgentMessage" => (Role::Assistant, folded_content(content)),
+        b"Plan" => match text {
+            Some(Value::String(text)) => (Role::Assistant, text.decode_folded()),
+            _ => return None,
+        },
         _ => return None,
     };
     Message::new(role, text, Shape::Item)
 }
 
-/// The texts of a content array, one behind the other.
-fn joined_content(content: Option<Value<'_>>) -> String {
-    let items = content.and_then(Value::array).into_iter().flat_map(|array| array.items());
-    let texts = items.filter_map(|item| item.object()?.fields(["text"])[0]?.text());
-    texts.fold(String::new(), |mut joined, text| {
-        joined.push_str(&text);
-        joined
-    })
+/// The folded text of a content array: its texts, one behind the other.
+fn folded_content(content: Option<Value<'_>>) -> String {
+    let mut folder = Folder::default();
+    for item in content.and_then(Value::array).into_iter().flat_map(|array| array.items()) {
+        if let Some(Value::String(text)) = item.object().and_then(|item| item.fields(["text"])[0]) {
+            text.decode_into(&mut folder);
+        }
+    }
+    folder.finish()
 }
 
 fn folded(text: Option<Text<'_>>) -> String {
-    text.map(|text| fold(&text.decode())).unwrap_or_default()
+    text.map(Text::decode_folded).unwrap_or_default()
 }
