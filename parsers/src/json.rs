@@ -136,14 +136,15 @@ impl<'a> Text<'a> {
 
     /// Gives the decoded text to `sink`, piece by piece.
     pub fn decode_into(self, sink: &mut impl Sink) {
-        let mut rest = self.raw;
-        if self.escaped {
-            while let Some(plain) = memchr(b'\\', rest) {
-                sink.push_str(&lossy(&rest[..plain]));
-                rest = unescape(&rest[plain..], sink);
-            }
+        let text = lossy(self.raw);
+        let mut rest = &*text;
+        while self.escaped
+            && let Some(plain) = memchr(b'\\', rest.as_bytes())
+        {
+            sink.push_str(&rest[..plain]);
+            rest = unescape(&rest[plain..], sink);
         }
-        sink.push_str(&lossy(rest));
+        sink.push_str(rest);
     }
 
     /// The text's bytes for comparing with ASCII names: undecoded where there is no escape.
@@ -158,34 +159,33 @@ fn lossy(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 /// Resolves the escape at the start of `rest` and gives what follows it.
-fn unescape<'a>(rest: &'a [u8], out: &mut impl Sink) -> &'a [u8] {
-    let plain = match rest[1] {
+fn unescape<'a>(rest: &'a str, sink: &mut impl Sink) -> &'a str {
+    let plain = match rest.as_bytes()[1] {
         b'b' => '\u{8}',
         b'f' => '\u{c}',
         b'n' => '\n',
         b'r' => '\r',
         b't' => '\t',
-        b'u' => return unescape_unit(rest, out),
+        b'u' => return unescape_unit(rest, sink),
         other => char::from(other),
     };
-    out.push(plain);
+    sink.push(plain);
     &rest[2..]
 }
 
 /// Resolves `\uXXXX`, together with the `\uXXXX` behind it where both are a surrogate pair.
-fn unescape_unit<'a>(rest: &'a [u8], out: &mut impl Sink) -> &'a [u8] {
-    let high = unit(rest).unwrap_or(0xFFFD);
+fn unescape_unit<'a>(rest: &'a str, sink: &mut impl Sink) -> &'a str {
+    let high = unit(rest.as_bytes()).unwrap_or(0xFFFD);
     let after = &rest[6..];
-    let low =
-        if (0xD800..0xDC00).contains(&high) { unit(after).filter(|low| (0xDC00..0xE000).contains(low)) } else { None };
-    match low {
+    let is_high = (0xD800..0xDC00).contains(&high);
+    match unit(after.as_bytes()).filter(|low| is_high && (0xDC00..0xE000).contains(low)) {
         Some(low) => {
             let pair = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
-            out.push(char::from_u32(pair).unwrap_or(char::REPLACEMENT_CHARACTER));
+            sink.push(char::from_u32(pair).unwrap_or(char::REPLACEMENT_CHARACTER));
             &after[6..]
         }
         None => {
-            out.push(char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER));
+            sink.push(char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER));
             after
         }
     }
@@ -491,36 +491,36 @@ impl<'a> Reader<'a> {
     /// A string, checked: no control characters, only legal escapes.
     fn string(&mut self) -> Result<Text<'a>, Bad> {
         self.expect(b'"')?;
-        let from = self.at;
-        let mut escaped = false;
+        let rest = &self.text[self.at..];
+        let (mut len, mut escaped) = (0, false);
         loop {
-            self.at += plain_len(&self.text[self.at..]);
-            match self.peek() {
+            len += plain_len(&rest[len..]);
+            match rest.get(len) {
                 Some(b'"') => {
-                    self.at += 1;
-                    return Ok(Text { raw: &self.text[from..self.at - 1], escaped });
+                    self.at += len + 1;
+                    return Ok(Text { raw: &rest[..len], escaped });
                 }
                 Some(b'\\') => {
                     escaped = true;
-                    self.escape()?;
+                    len += escape_len(&rest[len..])?;
                 }
                 _ => return Err(Bad),
             }
         }
     }
+}
 
-    fn escape(&mut self) -> Result<(), Bad> {
-        let rest = &self.text[self.at..];
-        self.at += match rest.get(1).ok_or(Bad)? {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => 2,
-            b'u' => unit(rest).map(|_| 6).ok_or(Bad)?,
-            _ => return Err(Bad),
-        };
-        Ok(())
+/// The length of a legal escape.
+fn escape_len(escape: &[u8]) -> Result<usize, Bad> {
+    match escape.get(1) {
+        Some(b'n' | b'"' | b'\\' | b'/' | b'b' | b'f' | b'r' | b't') => Ok(2),
+        Some(b'u') => unit(escape).map(|_| 6).ok_or(Bad),
+        _ => Err(Bad),
     }
 }
 
 /// How many bytes of a string stand before one that means something: a quote, a backslash, a control character.
+#[inline]
 fn plain_len(text: &[u8]) -> usize {
     // Eight bytes at a time. In each sum the top bit of a byte is set if the byte is looked for, and possibly in bytes
     // behind such a one; so the lowest bit that is set is right.
@@ -530,8 +530,8 @@ fn plain_len(text: &[u8]) -> usize {
     const BACKSLASHES: u64 = ONES * b'\\' as u64;
     let is_zero = |word: u64| word.wrapping_sub(ONES) & !word;
     let mut at = 0;
-    while let Some(bytes) = text[at..].first_chunk::<8>() {
-        let word = u64::from_le_bytes(*bytes);
+    while let Some(word) = text[at..].first_chunk::<8>() {
+        let word = u64::from_le_bytes(*word);
         let control = word.wrapping_sub(ONES * 0x20) & !word;
         let found = (is_zero(word ^ QUOTES) | is_zero(word ^ BACKSLASHES) | control) & TOPS;
         if found != 0 {

@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr2};
 
 use crate::codex::ROW_START;
 
@@ -42,50 +42,27 @@ impl Block {
 }
 
 /// How a [`Scanner`] finds its way: the position of the first stop at or behind `from`, or the length of `bytes`. A stop is
-/// an LF, and a place where a row may start (see [`next_stop`]).
+/// an LF, or a place where a row may start: a `{` with an `m` four bytes on (or with less than that behind it).
 pub type NextStop = fn(bytes: &[u8], from: usize) -> usize;
 
-/// So many bytes are looked at together.
-const STRIDE: usize = 128;
-/// A row start is told by its bytes 0, 2 and 4: `{`, `t`, `m`.
-const TELLING: usize = 5;
+/// What a place where a row may start has four bytes on.
+pub const ROW_MARK: (u8, usize, u8) = (ROW_START[0], 4, ROW_START[4]);
 
-/// The portable [`NextStop`]. `ahead` is called with the position that was reached, once per 128 bytes: a program that
-/// can may have the bytes fetched that stand some way behind it. This is plain code that compilers make vector code of,
-/// so it is worth being compiled for the processor at hand.
-#[inline(always)]
-pub fn next_stop(bytes: &[u8], from: usize, ahead: impl Fn(&[u8], usize)) -> usize {
+/// The plain [`NextStop`]; a program that knows its processor may have a faster one.
+pub fn next_stop(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
-    while let Some(stride) = bytes[at..].first_chunk::<{ STRIDE + TELLING - 1 }>() {
-        ahead(bytes, at);
-        if has_stop::<STRIDE>(stride) {
-            return at + first_stop(stride);
+    while let Some(found) = memchr2(b'\n', ROW_MARK.0, &bytes[at..]) {
+        at += found;
+        if bytes[at] == b'\n' || bytes.get(at + ROW_MARK.1).is_none_or(|byte| *byte == ROW_MARK.2) {
+            return at;
         }
-        at += STRIDE;
+        at += 1;
     }
-    let rest = bytes[at.min(bytes.len())..].iter();
-    // So near to the end every brace is a stop: too many stops are no mistake.
-    rest.clone().position(|byte| matches!(byte, b'\n' | b'{')).map_or(bytes.len(), |found| at + found)
+    bytes.len()
 }
 
-/// Whether one of the first `N` bytes is a stop. Without an early exit, so that it runs over many bytes at once.
-#[inline(always)]
-fn has_stop<const N: usize>(bytes: &[u8]) -> bool {
-    let bytes = &bytes[..N + TELLING - 1];
-    (0..N).fold(false, |any, n| any | is_stop(bytes, n))
-}
-
-/// The first stop of a stride that has one.
-#[inline(always)]
-fn first_stop(stride: &[u8]) -> usize {
-    let end = memchr(b'\n', &stride[..STRIDE]).unwrap_or(STRIDE);
-    memchr_iter(ROW_START[0], &stride[..end]).find(|n| is_stop(stride, *n)).unwrap_or(end)
-}
-
-#[inline(always)]
-fn is_stop(bytes: &[u8], n: usize) -> bool {
-    (bytes[n] == b'\n') | (bytes[n] == ROW_START[0]) & (bytes[n + 2] == ROW_START[2]) & (bytes[n + 4] == ROW_START[4])
-}
+/// A longer name of a type is not known; its row is read.
+const LONGEST_NAME: usize = 64;
 
 /// Finds the rows of Codex rollouts that have to be read.
 #[derive(Debug, Clone)]
@@ -95,7 +72,7 @@ pub struct Scanner {
 
 impl Default for Scanner {
     fn default() -> Self {
-        Self::new(|bytes, from| next_stop(bytes, from, |_, _| {}))
+        Self::new(next_stop)
     }
 }
 
@@ -119,7 +96,7 @@ impl Scanner {
             }
         }
         while start < len {
-            let passed = is_passed_over(&bytes[start..bytes.len().min(start + LOOKAHEAD)]);
+            let passed = is_passed_over(&bytes[start..]);
             let (end, read) = if passed {
                 self.rest(bytes, start + 1, len)
             } else {
@@ -205,29 +182,42 @@ impl Joiner {
 ///
 /// `{"timestamp":"2026-01-05T10:00:00.000Z",["ordinal":7,]"type":"T"`, and for an event `,"payload":{"type":"E"`.
 fn is_passed_over(start: &[u8]) -> bool {
-    kind_of(start).is_some_and(|(kind, rest)| match kind {
-        b"session_meta" => false,
-        b"event_msg" => {
-            rest.strip_prefix(b",\"payload\":{\"type\":\"").and_then(word).is_some_and(|(event, _)| !matters(event))
+    let Some(kind) = kind_of(start) else { return false };
+    if kind.starts_with(b"response_item\"") {
+        return true;
+    }
+    match word(kind) {
+        None | Some((b"session_meta", _)) => false,
+        Some((b"event_msg", rest)) => {
+            let event = rest.strip_prefix(b",\"payload\":{\"type\":\"").and_then(word);
+            event.is_some_and(|(event, _)| !matters(event))
         }
-        _ => true,
-    })
+        Some(_) => true,
+    }
 }
 
-fn kind_of(start: &[u8]) -> Option<(&[u8], &[u8])> {
-    const SHAPE: &[u8; 40] = b"{\"timestamp\":\"0000-00-00T00:00:00.000Z\",";
-    // Where a digit stands, anything from `0` to `?` does: it cannot end the string.
-    const CARE: [u8; 40] = {
-        let (mut care, mut n) = ([0xFF; 40], 0);
-        while n < 40 {
-            care[n] = if SHAPE[n] == b'0' { 0xF0 } else { 0xFF };
-            n += 1;
+/// What stands behind the quote in front of the row's type.
+fn kind_of(start: &[u8]) -> Option<&[u8]> {
+    const SHAPE: [[u8; 8]; 5] = [*b"{\"timest", *b"amp\":\"00", *b"00-00-00", *b"T00:00:0", *b"0.000Z\","];
+    /// Where a digit stands, anything from `0` to `?` does: it cannot end the string.
+    const CARE: [u64; 5] = {
+        let (mut care, mut word) = ([0; 5], 0);
+        while word < 5 {
+            let (mut bytes, mut n) = ([0xFF; 8], 0);
+            while n < 8 {
+                bytes[n] = if SHAPE[word][n] == b'0' { 0xF0 } else { 0xFF };
+                n += 1;
+            }
+            care[word] = u64::from_ne_bytes(bytes);
+            word += 1;
         }
         care
     };
     let (shape, rest) = start.split_first_chunk::<40>()?;
-    // Without an early exit, so that it runs over many bytes at once.
-    if (0..40).fold(0, |odd, n| odd | (shape[n] ^ SHAPE[n]) & CARE[n]) != 0 {
+    let words = shape.as_chunks::<8>().0.iter().zip(SHAPE).zip(CARE);
+    let odd =
+        words.fold(0, |odd, ((word, like), care)| odd | (u64::from_ne_bytes(*word) ^ u64::from_ne_bytes(like)) & care);
+    if odd != 0 {
         return None;
     }
     let rest = match rest.strip_prefix(b"\"ordinal\":") {
@@ -237,12 +227,13 @@ fn kind_of(start: &[u8]) -> Option<(&[u8], &[u8])> {
         }
         None => rest,
     };
-    rest.strip_prefix(b"\"type\":\"").and_then(word)
+    rest.strip_prefix(b"\"type\":\"")
 }
 
 /// A name of lowercase letters, digits and `_` up to its closing quote, and what follows that.
 fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let len = text.iter().take_while(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')).count();
+    let len =
+        text.iter().take(LONGEST_NAME).take_while(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')).count();
     (len > 0 && text.get(len) == Some(&b'"')).then(|| (&text[..len], &text[len + 1..]))
 }
 
@@ -306,7 +297,7 @@ mod tests {
         let stops: Vec<_> =
             (0..text.len()).filter(|at| text[*at] == b'\n' || text[*at..].starts_with(ROW_START)).collect();
         for from in 0..=text.len() {
-            let found = next_stop(text, from, |_, _| {});
+            let found = next_stop(text, from);
             let next = stops.iter().copied().find(|stop| *stop >= from).unwrap_or(text.len());
             assert!((from..=next).contains(&found), "from {from}: {found} is behind {next}");
             assert!(found == text.len() || matches!(text[found], b'\n' | b'{'), "from {from}: {found} is no stop");

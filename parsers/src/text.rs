@@ -154,31 +154,47 @@ impl Sink for Folder {
 /// between two of them.
 fn folded_len(text: &str) -> usize {
     let bytes = text.as_bytes();
-    let is_plain = |byte: &u8| IS_PLAIN[usize::from(*byte)];
     let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        if is_plain(byte) || *byte == b' ' && bytes.get(at + 1).is_some_and(is_plain) {
-            at += 1;
-            continue;
+    'text: while at < bytes.len() {
+        at += plain_len(&bytes[at..]);
+        // Here, within eight bytes, stands something else; or the end is near.
+        let near = bytes.len().min(at + 8);
+        while at < near {
+            let one_space = bytes[at] == b' ' && bytes.get(at + 1) != Some(&b' ');
+            if one_space || matches!(bytes[at], b'!'..=b'~') {
+                at += 1;
+                continue;
+            }
+            match text[at..].chars().next().filter(|c| !is_space(*c)) {
+                Some(c) => at += c.len_utf8(),
+                None => break 'text,
+            }
         }
-        match text[at..].chars().next().filter(|c| !is_space(*c)) {
-            Some(c) => at += c.len_utf8(),
-            None => break,
+    }
+    // One space may stand in front of the white space that ended it, or of the end.
+    at - usize::from(at > 0 && bytes[at - 1] == b' ')
+}
+
+/// How many bytes stand before the first eight, looked at together, that are not plain ASCII with single spaces.
+fn plain_len(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const TOPS: u64 = ONES << 7;
+    const SPACES: u64 = ONES * b' ' as u64;
+    // The top bit of a byte is set where that is a space, and possibly where it is `!` behind one: too careful is no mistake.
+    let spaces = |word: u64| (word ^ SPACES).wrapping_sub(ONES) & !(word ^ SPACES);
+    let mut at = 0;
+    while let Some(nine) = bytes[at..].first_chunk::<9>() {
+        let [a, b, c, d, e, f, g, h, next] = *nine;
+        let word = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+        let following = word >> 8 | u64::from(next) << 56;
+        let control = word.wrapping_sub(SPACES) & !word;
+        if (control | word | spaces(word) & spaces(following)) & TOPS != 0 {
+            break;
         }
+        at += 8;
     }
     at
 }
-
-/// The bytes that are neither ASCII white space nor the first of what may be white space beyond ASCII.
-const IS_PLAIN: [bool; 256] = {
-    let mut is_plain = [true; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        is_plain[byte] = !matches!(byte, 9..=13 | 32 | 0xC2 | 0xE1 | 0xE2 | 0xE3 | 0xEF);
-        byte += 1;
-    }
-    is_plain
-};
 
 /// The canonical form of a body: NFC, line ends are LF, both ends trimmed.
 ///

@@ -141,10 +141,11 @@ fn older_half(
     if since == i64::MIN {
         return Ok(None);
     }
+    // The plus keeps SQLite from looking for it by its time among all that is older.
     let mut statement = moment.prepare_cached(
         "SELECT id, origin_session_id, turn_number, role, text, created_at FROM bodies
-         WHERE session_id = ?1 AND origin_session_id = ?2 AND turn_number = ?3 AND created_at < ?4
-         AND role IN ('user', 'assistant')",
+         WHERE session_id = ?1 AND origin_session_id = ?2 AND turn_number = ?3 AND role IN ('user', 'assistant')
+         AND +created_at < ?4",
     )?;
     let mut rows = statement.query(params![session, origin, turn, since])?;
     rows.next()?.map_or(Ok(None), Body::read)

@@ -20,11 +20,11 @@ use super::stops;
 
 /// Files up to this size are read into a buffer, which then costs less than mapping.
 const SMALL: u64 = 1 << 20;
-/// One core's part of a mapped file. It is let go when it has been read.
-const PART: usize = 1 << 20;
+/// One core's part of a mapped file: small enough that its rows are still in the core's cache when they are read.
+const PART: usize = 512 << 10;
 /// How much the system maps around a page that is touched, at the least.
 const MAPPED_AROUND: usize = 64 << 10;
-/// How many parts are under way before their rows are put in order.
+/// How many parts are scanned together before their rows are put in order and their pages are let go.
 const PARTS_AT_ONCE: usize = 64;
 /// How much is read at once where a file is not mapped.
 const BLOCK: usize = 256 << 10;
@@ -365,8 +365,11 @@ impl Parts<'_> {
         let count = self.map.len().div_ceil(PART);
         for first in (0..count).step_by(PARTS_AT_ONCE) {
             let scan = || (first..count.min(first + PARTS_AT_ONCE)).into_par_iter().map(|n| self.scan(n)).collect();
-            let (next, ()) = rayon::join(scan, || self.apply(&ready, &mut joiner, reading));
-            ready = next;
+            let apply = || {
+                self.apply(&ready, &mut joiner, reading);
+                self.let_go(first.saturating_sub(PARTS_AT_ONCE)..first);
+            };
+            (ready, ()) = rayon::join(scan, apply);
         }
         self.apply(&ready, &mut joiner, reading);
         if let Some(last) = joiner.finish() {
@@ -380,7 +383,6 @@ impl Parts<'_> {
         let bytes = &self.map[from..self.map.len().min(from + len + LOOKAHEAD)];
         let block = self.scanner.scan(bytes, len, from == 0 || self.map[from - 1] == b'\n');
         let rows = lines_of(&block, from as u64).flat_map(|line| self.read(&line)).collect();
-        self.let_go(from, len);
         Part { block, len, rows }
     }
 
@@ -403,14 +405,17 @@ impl Parts<'_> {
         &self.map[within(span, 0)]
     }
 
-    /// Gives the pages of a part back; they stay in the page cache, and would come from there again.
-    fn let_go(&self, from: usize, len: usize) {
-        // The look at the byte in front of the part has mapped some pages there again.
-        let before = from.saturating_sub(MAPPED_AROUND);
+    /// Gives the pages of parts back; they stay in the page cache, and would come from there again.
+    fn let_go(&self, parts: Range<usize>) {
+        if parts.is_empty() {
+            return;
+        }
+        // The look at the byte in front of the first part has mapped some pages there again.
+        let from = (parts.start * PART).saturating_sub(MAPPED_AROUND);
         // SAFETY: the mapping is read-only and of a file, so its pages hold nothing but the file's bytes, and dropping
         // them loses nothing: a later look at them (a row that crosses parts) maps them again.
         let advised =
-            unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, before, from + len - before) };
+            unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, from, parts.end * PART - from) };
         // Memory that is not given back costs room, not truth.
         drop(advised);
     }
