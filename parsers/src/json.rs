@@ -312,11 +312,6 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// The object from `from` up to here, which [`Reader::object`] has just read.
-    pub(crate) fn passed_object(&self, from: usize) -> Object<'a> {
-        Object(&self.text[from..self.at])
-    }
-
     /// Reads the value that begins here.
     ///
     /// # Errors
@@ -522,25 +517,44 @@ fn escape_len(escape: &[u8]) -> Result<usize, Bad> {
 /// How many bytes of a string stand before one that means something: a quote, a backslash, a control character.
 #[inline]
 fn plain_len(text: &[u8]) -> usize {
-    // Eight bytes at a time. In each sum the top bit of a byte is set if the byte is looked for, and possibly in bytes
-    // behind such a one; so the lowest bit that is set is right.
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const TOPS: u64 = ONES << 7;
-    const QUOTES: u64 = ONES * b'"' as u64;
-    const BACKSLASHES: u64 = ONES * b'\\' as u64;
-    let is_zero = |word: u64| word.wrapping_sub(ONES) & !word;
     let mut at = 0;
-    while let Some(word) = text[at..].first_chunk::<8>() {
-        let word = u64::from_le_bytes(*word);
-        let control = word.wrapping_sub(ONES * 0x20) & !word;
-        let found = (is_zero(word ^ QUOTES) | is_zero(word ^ BACKSLASHES) | control) & TOPS;
-        if found != 0 {
-            return at + found.trailing_zeros() as usize / 8;
+    // Names and short texts end within the first two words; where they do not, many bytes are passed at once.
+    loop {
+        for _ in 0..2 {
+            let Some(word) = text[at..].first_chunk::<8>() else {
+                let rest = text[at..].iter().position(|byte| is_special(*byte));
+                return rest.map_or(text.len(), |rest| at + rest);
+            };
+            let special = special(u64::from_le_bytes(*word));
+            if special != 0 {
+                return at + special.trailing_zeros() as usize / 8;
+            }
+            at += 8;
         }
-        at += 8;
+        while let Some(many) = text[at..].first_chunk::<32>() {
+            // Without an early exit, so that it runs over many bytes at once.
+            if many.iter().fold(false, |any, byte| any | is_special(*byte)) {
+                break;
+            }
+            at += 32;
+        }
     }
-    let rest = text[at..].iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20));
-    rest.map_or(text.len(), |rest| at + rest)
+}
+
+#[inline]
+fn is_special(byte: u8) -> bool {
+    (byte == b'"') | (byte == b'\\') | (byte < 0x20)
+}
+
+/// The top bit of each byte of a string that means something, and possibly of bytes behind such a one: the lowest bit that
+/// is set is right.
+#[inline]
+fn special(word: u64) -> u64 {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    // With one bit turned the quote is the one byte behind the control characters, and the space none of them.
+    let quote_or_control = (word ^ (ONES * 0x02)).wrapping_sub(ONES * 0x21);
+    let backslash = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
+    (quote_or_control | backslash) & !word & (ONES << 7)
 }
 
 /// The containers around the present place, innermost last: a bit each, 512 of them without the heap.

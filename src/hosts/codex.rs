@@ -16,8 +16,9 @@ use super::Candidate;
 use crate::chain::{Chain, Entry, Host};
 use crate::error::Error;
 use crate::paths::Resolved;
-use crate::scan::file::{Contents, Mapping, Rollout};
-use crate::scan::folders::{self, Listed};
+use crate::scan::buffer::Buffer;
+use crate::scan::file::{self, Contents, Mapping, Rollout};
+use crate::scan::folders::{self, Folder, Listed};
 use crate::stores::Stores;
 
 /// How often a store is read anew that changes in ways that logs do not: files replaced between two looks at them.
@@ -104,7 +105,7 @@ fn read(root: &Path, project: &Resolved, mapping: Mapping) -> Result<Vec<Candida
         .into_iter()
         .filter(|thread| thread.is_root_of(&mut projects))
         .collect();
-    let chains = threads.par_iter().map_init(Vec::new, |buffer, thread| thread.candidate(mapping, buffer));
+    let chains = threads.par_iter().map_init(Buffer::default, |buffer, thread| thread.candidate(mapping, buffer));
     chains.filter_map(Result::transpose).collect()
 }
 
@@ -129,7 +130,7 @@ impl File {
         end: Option<u64>,
         turns: Turns,
         mapping: Mapping,
-        buffer: &mut Vec<u8>,
+        buffer: &mut Buffer,
     ) -> Result<Contents, Failure> {
         let rollout = Rollout::open(&self.listed)?.ok_or(Failure::Changed)?;
         let contents = rollout.contents(end, turns, mapping, buffer)?;
@@ -141,13 +142,10 @@ impl File {
     }
 }
 
-/// The files among the listed ones that have an identity.
-fn identified(listed: Vec<Listed>) -> io::Result<Vec<File>> {
-    let identify = |buffer: &mut Vec<u8>, listed: Listed| {
-        let Some(rollout) = Rollout::open(&listed)? else { return Ok(None) };
-        Ok(rollout.meta(buffer)?.map(|meta| File { listed, meta }))
-    };
-    listed.into_par_iter().map_init(Vec::new, identify).filter_map(Result::transpose).collect()
+/// The files that have an identity.
+fn identified(folders: Vec<Folder>) -> io::Result<Vec<File>> {
+    let found: Vec<_> = folders.into_par_iter().map(file::identities).collect::<io::Result<_>>()?;
+    Ok(found.into_iter().flatten().map(|(listed, meta)| File { listed, meta }).collect())
 }
 
 /// The files of one thread.
@@ -223,12 +221,12 @@ impl Thread<'_> {
     }
 
     fn latest(&self, mapping: Mapping) -> Result<i64, Failure> {
-        let candidate = self.candidate(mapping, &mut Vec::new())?;
+        let candidate = self.candidate(mapping, &mut Buffer::default())?;
         Ok(candidate.map_or(-1, |candidate| candidate.latest()))
     }
 
     /// The thread's chain, if it has a pair: that of its bases, then that of its current file.
-    fn candidate(&self, mapping: Mapping, buffer: &mut Vec<u8>) -> Result<Option<Candidate>, Failure> {
+    fn candidate(&self, mapping: Mapping, buffer: &mut Buffer) -> Result<Option<Candidate>, Failure> {
         let session = format!("codex:{}", self.id);
         let origin = Digest::of_body(&session);
         let mut chain = Chain::new(Host::Codex, Digest::of(&self.id.to_string()));
@@ -245,7 +243,7 @@ impl Thread<'_> {
             return Ok(None);
         }
         let (mut completed, mut others, mut numbered) = (Vec::new(), Vec::new(), 1..);
-        let parts = self.parts(&Turns::keeping_texts(), mapping, &mut Vec::new())?;
+        let parts = self.parts(&Turns::keeping_texts(), mapping, &mut Buffer::default())?;
         for Part { turns, copied, .. } in &parts {
             let (mut ended, open): (Vec<_>, Vec<_>) = turns
                 .own(self.id, *copied)
@@ -266,7 +264,7 @@ impl Thread<'_> {
     }
 
     /// What the files of the chain hold, the first base first.
-    fn parts(&self, turns: &Turns, mapping: Mapping, buffer: &mut Vec<u8>) -> Result<Vec<Part<'_>>, Failure> {
+    fn parts(&self, turns: &Turns, mapping: Mapping, buffer: &mut Buffer) -> Result<Vec<Part<'_>>, Failure> {
         let mut parts = Vec::new();
         for (file, end) in &self.files {
             let Contents { meta, copied, turns } = file.contents(*end, turns.clone(), mapping, buffer)?;

@@ -4,18 +4,22 @@
 //! when it has been read, so that neither the size of the file nor that of its rows is held in memory. Everything else
 //! (small files, packed ones, and all files where mapping is not allowed) is read through one buffer.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use memmap2::{Mmap, MmapOptions, UncheckedAdvice};
 use rayon::prelude::*;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use throughline_parsers::codex::{Event, Meta, Row, RowRef, Turns, first_object, read_line, said_in};
 use throughline_parsers::lines::{Block, Joiner, LOOKAHEAD, Line, Scanner};
 
-use super::folders::{self, Listed};
+use super::buffer::Buffer;
+use super::folders::{self, Folder, Listed};
 use super::stops;
 
 /// Files up to this size are read into a buffer, which then costs less than mapping.
@@ -30,6 +34,9 @@ const PARTS_AT_ONCE: usize = 64;
 const BLOCK: usize = 256 << 10;
 /// How much of a file is read for its first row before more is.
 const HEAD: usize = 16 << 10;
+
+/// A pipe or a link may have taken the place of a file that was listed: neither is waited for nor followed.
+const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 /// Whether large files may be mapped into memory.
 ///
@@ -84,13 +91,10 @@ impl Rollout {
 
     fn open_path(plain: &Path, packed: bool) -> io::Result<Option<Self>> {
         let path = if packed { packed_path(plain) } else { plain.to_path_buf() };
-        // A pipe or a link may have taken the file's place: neither is waited for nor followed.
-        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-        let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Ok(None),
-            Err(error) => return Err(error),
+        let file = match rustix::fs::open(path, FLAGS, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
+            Err(error) => return Err(error.into()),
         };
         let stamps = file.metadata()?;
         Ok(Some(Self { file, stamps, packed }))
@@ -98,18 +102,6 @@ impl Rollout {
 
     fn regular(self) -> Option<Self> {
         self.stamps.is_file().then_some(self)
-    }
-
-    /// The identity that the first readable object gives; `None` when that is no `session_meta`, or there is none yet.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn meta(&self, buffer: &mut Vec<u8>) -> io::Result<Option<Meta>> {
-        let first = match self.packed {
-            true => identity(&mut self.unpacked()?, buffer)?,
-            false => identity(&mut self.plain(), buffer)?,
-        };
-        Ok(first.and_then(|(meta, _)| meta))
     }
 
     /// Everything up to byte `end` of the (unpacked) file, or up to its present end. `turns` is the state to begin with, at
@@ -122,7 +114,7 @@ impl Rollout {
         end: Option<u64>,
         turns: Turns,
         mapping: Mapping,
-        buffer: &mut Vec<u8>,
+        buffer: &mut Buffer,
     ) -> io::Result<Contents> {
         if self.packed {
             return streamed(|| Ok(self.unpacked()?.take(end.unwrap_or(u64::MAX))), &turns, buffer);
@@ -141,7 +133,7 @@ impl Rollout {
         Ok(contents)
     }
 
-    fn mapped(&self, len: u64, turns: &Turns, buffer: &mut Vec<u8>) -> io::Result<Contents> {
+    fn mapped(&self, len: u64, turns: &Turns, buffer: &mut Buffer) -> io::Result<Contents> {
         let len = usize::try_from(len).map_err(|_| ErrorKind::FileTooLarge)?;
         // SAFETY: the mapping is read-only and private to this call. That the file's bytes may change under it is what
         // mapping means here: they are only ever looked at as bytes, every position found in them is used with bounds
@@ -153,6 +145,13 @@ impl Rollout {
         Ok(reading.contents)
     }
 
+    fn first_object(&self, buffer: &mut Buffer) -> io::Result<FirstObject> {
+        match self.packed {
+            true => identity(&mut self.unpacked()?, buffer),
+            false => identity(&mut self.plain(), buffer),
+        }
+    }
+
     /// The bytes of a plain file from its start.
     fn plain(&self) -> FileFrom<'_> {
         FileFrom { file: &self.file, at: 0 }
@@ -162,6 +161,35 @@ impl Rollout {
     fn unpacked(&self) -> io::Result<impl Read> {
         Ok(Decodable(zstd::Decoder::new(self.plain())?))
     }
+}
+
+/// The identities of the rollouts of one folder: those that have one.
+///
+/// # Errors
+/// A rollout cannot be read.
+pub fn identities(folder: Folder) -> io::Result<Vec<(Listed, Meta)>> {
+    // Opened by name in their folder, files cost no walk along their path.
+    let directory = rustix::fs::open(&folder.path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok();
+    let identify = |buffer: &mut Buffer, listed: Listed| {
+        let first = match directory.as_ref().and_then(|directory| first_object_in(directory, &listed, buffer)) {
+            Some(first) => first,
+            // In any case of doubt as every other file is opened.
+            None => match Rollout::open(&listed)? {
+                Some(rollout) => rollout.first_object(buffer)?,
+                None => None,
+            },
+        };
+        Ok(first.and_then(|(meta, _)| Some((listed, meta?))))
+    };
+    let identities = folder.rollouts.into_par_iter().map_init(Buffer::default, identify);
+    identities.filter_map(Result::transpose).collect()
+}
+
+/// The first object of a rollout in this folder; `None` where it cannot be read as simply as that.
+fn first_object_in(directory: &OwnedFd, listed: &Listed, buffer: &mut Buffer) -> Option<FirstObject> {
+    let plain = listed.path.file_name().filter(|_| !listed.name.packed)?;
+    let file = rustix::fs::openat(directory, plain, FLAGS, Mode::empty()).ok()?;
+    identity(&mut FileFrom { file: &File::from(file), at: 0 }, buffer).ok()
 }
 
 fn packed_path(plain: &Path) -> PathBuf {
@@ -196,37 +224,33 @@ impl<R: Read> Read for Decodable<R> {
 }
 
 /// The first object of a stream, if there is one: whether it is a `session_meta`, and where it stands.
-fn identity(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Option<(Option<Meta>, RowRef)>> {
+type FirstObject = Option<(Option<Meta>, RowRef)>;
+
+/// Finds the first object of a stream.
+fn identity(stream: &mut impl Read, buffer: &mut Buffer) -> io::Result<FirstObject> {
     buffer.clear();
     // Where the buffer's first byte stands in the stream.
     let (mut offset, mut wanted) = (0, HEAD);
     loop {
-        let ended = !fill(stream, buffer, wanted)?;
+        let ended = !buffer.fill(stream, wanted)?;
+        let bytes = buffer.bytes();
         let mut line_start = 0;
-        while let Some(len) = memchr::memchr(b'\n', &buffer[line_start..]) {
-            let line = &buffer[line_start..line_start + len];
+        while let Some(len) = memchr::memchr(b'\n', &bytes[line_start..]) {
+            let line = &bytes[line_start..line_start + len];
             if let Some(first) = first_object(line, offset + line_start as u64, true) {
                 return Ok(Some(first));
             }
             line_start += len + 1;
         }
-        let rest = &buffer[line_start..];
         // An object that stands whole at the start of the line is the first one, whatever else the line will hold.
-        let first = first_object(rest, offset + line_start as u64, false);
+        let first = first_object(&bytes[line_start..], offset + line_start as u64, false);
         if first.is_some() || ended {
             return Ok(first);
         }
         offset += line_start as u64;
-        buffer.drain(..line_start);
-        wanted = (buffer.len() * 2).max(HEAD);
+        buffer.drop_first(line_start);
+        wanted = (buffer.bytes().len() * 2).max(HEAD);
     }
-}
-
-/// Reads until the buffer holds `wanted` bytes; false when the stream has ended before.
-fn fill(stream: &mut impl Read, buffer: &mut Vec<u8>, wanted: usize) -> io::Result<bool> {
-    let missing = wanted.saturating_sub(buffer.len());
-    buffer.reserve(missing);
-    Ok(stream.by_ref().take(missing as u64).read_to_end(buffer)? == missing)
 }
 
 /// A rollout while it is read.
@@ -237,7 +261,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn begin(first: Option<(Option<Meta>, RowRef)>, turns: &Turns) -> Self {
+    fn begin(first: FirstObject, turns: &Turns) -> Self {
         let (meta, identity) = match first {
             Some((meta, at)) => (meta, Some(at)),
             None => (None, None),
@@ -259,7 +283,7 @@ impl Reading {
 }
 
 /// Reads a stream from its start through `buffer`, which then holds at most one row besides a block.
-fn streamed<R: Read>(open: impl Fn() -> io::Result<R>, turns: &Turns, buffer: &mut Vec<u8>) -> io::Result<Contents> {
+fn streamed<R: Read>(open: impl Fn() -> io::Result<R>, turns: &Turns, buffer: &mut Buffer) -> io::Result<Contents> {
     let first = identity(&mut open()?, buffer)?;
     for keep in [Keep::RowsToRead, Keep::AllRows] {
         let mut reading = Reading::begin(first.clone(), turns);
@@ -286,7 +310,7 @@ enum Keep {
 
 struct Stream<'b, R> {
     bytes: R,
-    buffer: &'b mut Vec<u8>,
+    buffer: &'b mut Buffer,
     keep: Keep,
 }
 
@@ -298,19 +322,20 @@ impl<R: Read> Stream<'_, R> {
         let (mut start, mut scanned) = (0, 0);
         self.buffer.clear();
         loop {
-            let more = fill(&mut self.bytes, self.buffer, scanned + BLOCK + LOOKAHEAD)?;
-            let len = self.buffer.len() - scanned - if more { LOOKAHEAD } else { 0 };
-            let block = scanner.scan(&self.buffer[scanned..], len, at_line);
+            let more = self.buffer.fill(&mut self.bytes, scanned + BLOCK + LOOKAHEAD)?;
+            let bytes = self.buffer.bytes();
+            let len = bytes.len() - scanned - if more { LOOKAHEAD } else { 0 };
+            let block = scanner.scan(&bytes[scanned..], len, at_line);
             let base = start + scanned as u64;
             let crossed = joiner.join(&block, len);
             if crossed.as_ref().is_some_and(|line| line.span.start < start) {
                 return Ok(false);
             }
             for found in crossed.into_iter().chain(lines_of(&block, base)) {
-                line(&self.buffer[within(&found.span, start)], found);
+                line(&bytes[within(&found.span, start)], found);
             }
             scanned += len;
-            at_line = self.buffer[..scanned].last() == Some(&b'\n');
+            at_line = bytes[..scanned].last() == Some(&b'\n');
             if !more {
                 break;
             }
@@ -319,14 +344,14 @@ impl<R: Read> Stream<'_, R> {
                 Keep::AllRows => joiner.under_way(),
             };
             let done = kept.map_or(scanned, |kept| (kept.max(start) - start) as usize);
-            self.buffer.drain(..done);
+            self.buffer.drop_first(done);
             start += done as u64;
             scanned -= done;
         }
         match joiner.finish() {
             Some(last) if last.span.start < start => Ok(false),
             Some(last) => {
-                line(&self.buffer[within(&last.span, start)], last);
+                line(&self.buffer.bytes()[within(&last.span, start)], last);
                 Ok(true)
             }
             None => Ok(true),

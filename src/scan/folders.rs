@@ -4,6 +4,7 @@ use std::fs::{self, DirEntry};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use throughline_parsers::codex::RolloutName;
 
 /// A rollout file that was listed.
@@ -15,21 +16,36 @@ pub struct Listed {
     pub name: RolloutName,
 }
 
-/// All rollouts below `root`, in no order. Links below it are not followed; a packed file counts only where the plain one
+/// The rollouts of one folder.
+#[derive(Debug, Default)]
+pub struct Folder {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What is in it.
+    pub rollouts: Vec<Listed>,
+}
+
+/// All rollouts below `root`, folder by folder, in no order. Links below it are not followed; a packed file counts only where the plain one
 /// is not beside it. No root is no rollouts.
 ///
 /// # Errors
 /// The root cannot be looked at, or a folder cannot be listed: leaving it out could hide the rollout that matters.
-pub fn rollouts(root: &Path) -> io::Result<Vec<Listed>> {
+pub fn rollouts(root: &Path) -> io::Result<Vec<Folder>> {
     match fs::metadata(root) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
         Err(error) => return Err(error),
         Ok(_) => {}
     }
     let mut found = Vec::new();
-    let mut folders = vec![root.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        list(&folder, &mut found, &mut folders)?;
+    // Level by level: the folders of one level are listed at once.
+    let mut level = vec![root.to_path_buf()];
+    while !level.is_empty() {
+        let listed: Vec<_> = level.into_par_iter().map(list).collect::<io::Result<_>>()?;
+        level = Vec::new();
+        for (folder, below) in listed {
+            found.extend(Some(folder).filter(|folder| !folder.rollouts.is_empty()));
+            level.extend(below);
+        }
     }
     Ok(found)
 }
@@ -40,18 +56,16 @@ pub fn rollouts(root: &Path) -> io::Result<Vec<Listed>> {
 /// The folder is there and cannot be listed.
 pub fn again(listed: &Listed) -> io::Result<Option<Listed>> {
     let Some(folder) = listed.path.parent() else { return Ok(None) };
-    let mut found = Vec::new();
-    list(folder, &mut found, &mut Vec::new())?;
-    Ok(found.into_iter().find(|other| other.path == listed.path))
+    Ok(list(folder.to_path_buf())?.0.rollouts.into_iter().find(|other| other.path == listed.path))
 }
 
-/// Adds the rollouts of one folder, and its folders. One that has vanished has none.
-fn list(folder: &Path, found: &mut Vec<Listed>, folders: &mut Vec<PathBuf>) -> io::Result<()> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+/// Lists one folder: its rollouts, and the folders in it. One that has vanished has nothing.
+fn list(path: PathBuf) -> io::Result<(Folder, Vec<PathBuf>)> {
+    let (mut folder, mut below) = (Folder { path, rollouts: Vec::new() }, Vec::new());
+    let entries = match fs::read_dir(&folder.path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((folder, below)),
         entries => entries?,
     };
-    let mut here = Vec::new();
     for entry in entries {
         let entry = entry?;
         let kind = match entry.file_type() {
@@ -59,18 +73,17 @@ fn list(folder: &Path, found: &mut Vec<Listed>, folders: &mut Vec<PathBuf>) -> i
             kind => kind?,
         };
         if kind.is_dir() {
-            folders.push(entry.path());
+            below.push(entry.path());
         } else if kind.is_file() {
-            here.extend(rollout(folder, &entry));
+            folder.rollouts.extend(rollout(&folder.path, &entry));
         }
     }
-    if here.iter().any(|listed| listed.name.packed) {
+    if folder.rollouts.iter().any(|listed| listed.name.packed) {
         // Where a rollout is there in both forms, the plain one is to stay.
-        here.sort_unstable_by(|a, b| (&a.path, a.name.packed).cmp(&(&b.path, b.name.packed)));
-        here.dedup_by(|second, first| second.path == first.path);
+        folder.rollouts.sort_unstable_by(|a, b| (&a.path, a.name.packed).cmp(&(&b.path, b.name.packed)));
+        folder.rollouts.dedup_by(|second, first| second.path == first.path);
     }
-    found.append(&mut here);
-    Ok(())
+    Ok((folder, below))
 }
 
 fn rollout(folder: &Path, entry: &DirEntry) -> Option<Listed> {
@@ -98,7 +111,7 @@ mod tests {
         fs::create_dir(day.join(name(3))).unwrap();
         symlink(day.join(name(1)), day.join(name(4))).unwrap();
         symlink("../..", day.join("loop")).unwrap();
-        let mut found = rollouts(root.path()).unwrap();
+        let mut found: Vec<_> = rollouts(root.path()).unwrap().into_iter().flat_map(|folder| folder.rollouts).collect();
         found.sort_by_key(|listed| listed.path.clone());
         let found: Vec<_> = found.into_iter().map(|listed| (listed.path, listed.name.packed)).collect();
         assert_eq!(found, [(day.join(name(1)), false), (day.join(name(2)), true)]);
@@ -110,7 +123,7 @@ mod tests {
     #[test]
     fn no_root_is_no_rollouts_and_a_file_in_its_place_is_an_error() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(rollouts(&root.path().join("sessions")).unwrap(), []);
+        assert_eq!(rollouts(&root.path().join("sessions")).unwrap().len(), 0);
         fs::write(root.path().join("sessions"), "").unwrap();
         assert!(rollouts(&root.path().join("sessions")).is_err());
     }

@@ -4,6 +4,7 @@
 //! from all rows that matter, mapped or not, on one core or all.
 //! [`stops`] is how it finds its way through the bytes as fast as this processor can.
 
+pub mod buffer;
 pub mod file;
 pub mod folders;
 mod stops;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::meta::Meta;
+use super::meta::{Meta, MetaMembers};
 use super::name::Uuid;
 use crate::json::{Bad, Object, Reader, Text, Value};
 use crate::text::Folder;
@@ -121,7 +121,7 @@ fn read_object_with<'a>(reader: &mut Reader<'a>, look: impl FnOnce(&Payload<'a>)
     })?;
     look(&payload);
     Ok(match kind.map(Text::name).as_deref() {
-        Some(b"session_meta") => Some(Event::Meta(Box::new(Meta::read(payload.whole)))),
+        Some(b"session_meta") => Some(Event::Meta(Box::new(payload.meta.into()))),
         Some(b"event_msg") => payload.event(time),
         _ => None,
     })
@@ -149,7 +149,7 @@ fn string<'a>(reader: &mut Reader<'a>) -> Result<Option<Text<'a>>, Bad> {
 /// The members of a payload that any event could need, not yet looked at.
 #[derive(Default)]
 struct Payload<'a> {
-    whole: Option<Object<'a>>,
+    meta: MetaMembers<'a>,
     kind: Option<Text<'a>>,
     turn_id: Option<Text<'a>>,
     message: Option<Text<'a>>,
@@ -163,12 +163,8 @@ struct Payload<'a> {
 impl<'a> Payload<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Bad> {
         let mut payload = Self::default();
-        let from = reader.at();
-        let is_object = reader.object(|key, reader| payload.member(&key.name(), reader))?;
-        if is_object {
-            payload.whole = Some(reader.passed_object(from))
-        } else {
-            reader.skip()?
+        if !reader.object(|key, reader| payload.member(&key.name(), reader))? {
+            reader.skip()?;
         }
         Ok(payload)
     }
@@ -183,7 +179,10 @@ impl<'a> Payload<'a> {
             b"error" => self.error = reader.value()?.object().is_some(),
             b"num_turns" => self.num_turns = reader.value()?.whole(),
             b"completed_at" => self.completed_at = reader.value()?.whole(),
-            _ => reader.skip()?,
+            name => match self.meta.member(name) {
+                Some(member) => *member = Some(reader.value()?),
+                None => reader.skip()?,
+            },
         }
         Ok(())
     }

@@ -34,22 +34,51 @@ impl Meta {
     pub fn thread(&self) -> Option<Uuid> {
         self.id.as_ref()?.parse().ok()
     }
+}
 
-    /// Reads the payload of a `session_meta` row; one that is no object says nothing.
-    pub(super) fn read(payload: Option<Object<'_>>) -> Self {
-        let names = ["id", "cwd", "parent_thread_id", "thread_source", "source", "forked_from_id", "history_base"];
-        let [id, cwd, parent, thread_source, source, forked_from, base] =
-            payload.map(|object| object.fields(names)).unwrap_or_default();
+/// The members of a payload that a [`Meta`] is made of. They are taken in the one pass over the row: its first row can be
+/// most of what is read of a rollout.
+#[derive(Default)]
+pub(super) struct MetaMembers<'a> {
+    id: Option<Value<'a>>,
+    cwd: Option<Value<'a>>,
+    parent_thread_id: Option<Value<'a>>,
+    thread_source: Option<Value<'a>>,
+    source: Option<Value<'a>>,
+    forked_from_id: Option<Value<'a>>,
+    history_base: Option<Value<'a>>,
+}
+
+impl<'a> MetaMembers<'a> {
+    /// The place for the value of this member; `None` for one that does not matter.
+    pub(super) fn member(&mut self, name: &[u8]) -> Option<&mut Option<Value<'a>>> {
+        Some(match name {
+            b"id" => &mut self.id,
+            b"cwd" => &mut self.cwd,
+            b"parent_thread_id" => &mut self.parent_thread_id,
+            b"thread_source" => &mut self.thread_source,
+            b"source" => &mut self.source,
+            b"forked_from_id" => &mut self.forked_from_id,
+            b"history_base" => &mut self.history_base,
+            _ => return None,
+        })
+    }
+}
+
+impl From<MetaMembers<'_>> for Meta {
+    fn from(members: MetaMembers<'_>) -> Self {
         let set = |value: Option<Value<'_>>| value.is_some_and(Value::is_set);
-        let a_users = !set(thread_source) || thread_source.and_then(Value::text).as_deref() == Some("user");
-        let [subagent, internal] =
-            source.and_then(Value::object).map(|object| object.fields(["subagent", "internal"])).unwrap_or_default();
+        let source = members.thread_source;
+        let a_users = !set(source) || source.and_then(Value::text).as_deref() == Some("user");
+        let source = members.source.and_then(Value::object);
+        let [subagent, internal] = source.map(|object| object.fields(["subagent", "internal"])).unwrap_or_default();
+        let id = members.id.filter(|id| id.is_set());
         Self {
-            id: id.filter(|id| id.is_set()).map(|id| id.text().map_or_else(|| id.spelled(), |text| text.into_owned())),
-            cwd: cwd.and_then(Value::text).filter(|text| !text.is_empty()).map(|text| text.into_owned()),
-            root: !set(parent) && a_users && !set(subagent) && !set(internal),
-            forked: set(forked_from),
-            base: base.and_then(Value::object).and_then(HistoryBase::read),
+            id: id.map(|id| id.text().map_or_else(|| id.spelled(), |text| text.into_owned())),
+            cwd: members.cwd.and_then(Value::text).filter(|text| !text.is_empty()).map(|text| text.into_owned()),
+            root: !set(members.parent_thread_id) && a_users && !set(subagent) && !set(internal),
+            forked: set(members.forked_from_id),
+            base: members.history_base.and_then(Value::object).and_then(HistoryBase::read),
         }
     }
 }
