@@ -157,7 +157,7 @@ impl<W: Write> Writer<'_, W> {
         let (thread, cwd, pool) = (self.thread.clone(), json(&self.plan.cwd), self.pool);
         let room = (self.plan.bytes / 2).clamp(500, 20_000);
         let bytes = self.random.magnitude(500, room);
-        let instructions = pool.escaped(self.random, bytes);
+        let instructions = pool.prose(self.random, bytes);
         let session = if self.paginated() { format!(r#""session_id":"{thread}","#) } else { String::new() };
         let history = if self.paginated() { r#","history_mode":"paginated""# } else { "" };
         let source = if self.plan.of_agent {
@@ -217,13 +217,13 @@ impl<W: Write> Writer<'_, W> {
     fn preamble(&mut self, size: u64) -> io::Result<()> {
         let pool = self.pool;
         let bytes = self.random.magnitude(300, (size / 4).clamp(300, 20_000));
-        let developer = pool.escaped(self.random, bytes);
+        let developer = pool.prose(self.random, bytes);
         self.item(
             "message",
             format_args!(r#""role":"developer","content":[{{"type":"input_text","text":"{developer}"}}]"#),
         )?;
         let bytes = self.random.magnitude(300, (size / 4).clamp(300, 12_000));
-        let project = pool.escaped(self.random, bytes);
+        let project = pool.prose(self.random, bytes);
         self.item(
             "message",
             format_args!(
@@ -235,7 +235,7 @@ impl<W: Write> Writer<'_, W> {
     fn turn_context(&mut self, size: u64) -> io::Result<()> {
         let (turn, cwd, pool) = (self.turn.clone(), json(&self.plan.cwd), self.pool);
         let bytes = self.random.magnitude(200, (size / 4).clamp(200, 7_000));
-        let instructions = pool.escaped(self.random, bytes);
+        let instructions = pool.prose(self.random, bytes);
         self.row(
             "turn_context",
             format_args!(

@@ -5,12 +5,15 @@ use std::fmt::Write;
 use crate::random::Random;
 
 const POOL_BYTES: usize = 8 << 20;
+const PROSE_BYTES: usize = 1 << 20;
 
 /// Made-up text that rows are cut from.
 pub struct Pool {
     /// Lines of tool output as they stand in a JSON string, each with its escaped line feed.
     escaped: String,
     line_starts: Vec<usize>,
+    /// Prose as it stands in a JSON string, cut at spaces.
+    prose: String,
     base64: String,
 }
 
@@ -23,7 +26,8 @@ impl Pool {
             line_starts.push(escaped.len());
             push_line(&mut escaped, random);
         }
-        Self { escaped, line_starts, base64: base64(random) }
+        let prose = escape(&prose(random, PROSE_BYTES as u64));
+        Self { escaped, line_starts, prose, base64: base64(random) }
     }
 
     /// Whole lines of tool output as they stand in a JSON string, of this size or a little more.
@@ -34,6 +38,16 @@ impl Pool {
         let first = starts[random.below(last_start.max(1) as u64) as usize];
         let end = starts.partition_point(|start| *start < first + bytes);
         &self.escaped[first..starts.get(end).copied().unwrap_or(self.escaped.len())]
+    }
+
+    /// Instructions and other prose as it stands in a JSON string, of about this size.
+    pub fn prose(&self, random: &mut Random, bytes: u64) -> &str {
+        let bytes = (bytes as usize).min(PROSE_BYTES / 2);
+        // Behind a space neither a character nor an escape is cut.
+        let cut = |at: usize| at + self.prose[at..].find(' ').map_or(self.prose.len() - at, |space| space + 1);
+        let first = random.below((self.prose.len() - bytes) as u64) as usize;
+        let [first, end] = [first, first + bytes].map(|at| cut(self.prose.floor_char_boundary(at)));
+        &self.prose[first..end]
     }
 
     /// Base64 of this size.
@@ -61,6 +75,10 @@ pub fn prose(random: &mut Random, bytes: u64) -> String {
         }
     }
     text
+}
+
+fn escape(text: &str) -> String {
+    text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
 fn push_line(text: &mut String, random: &mut Random) {
@@ -112,6 +130,11 @@ mod tests {
             assert!((bytes..bytes + 200).contains(&(piece.len() as u64)));
             serde_json::from_str::<String>(&format!("\"{piece}\"")).unwrap();
             assert_eq!(pool.base64(&mut random, bytes).len() as u64, bytes);
+        }
+        for bytes in [0, 1, 100, 30_000] {
+            let piece = pool.prose(&mut random, bytes);
+            assert!((bytes.saturating_sub(50)..bytes + 50).contains(&(piece.len() as u64)));
+            serde_json::from_str::<String>(&format!("\"{piece}\"")).unwrap();
         }
         assert!(prose(&mut random, 500).len() < 530);
     }

@@ -33,7 +33,7 @@ const PARTS_AT_ONCE: usize = 64;
 /// How much is read at once where a file is not mapped.
 const BLOCK: usize = 256 << 10;
 /// How much of a file is read for its first row before more is.
-const HEAD: usize = 16 << 10;
+const HEAD: usize = 8 << 10;
 
 /// A pipe or a link may have taken the place of a file that was listed: neither is waited for nor followed.
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
@@ -249,7 +249,7 @@ fn identity(stream: &mut impl Read, buffer: &mut Buffer) -> io::Result<FirstObje
         }
         offset += line_start as u64;
         buffer.drop_first(line_start);
-        wanted = (buffer.bytes().len() * 2).max(HEAD);
+        wanted = (buffer.bytes().len() * 4).max(HEAD);
     }
 }
 
