@@ -533,7 +533,7 @@ fn plain_len(text: &[u8]) -> usize {
         }
         while let Some(many) = text[at..].first_chunk::<32>() {
             // Without an early exit, so that it runs over many bytes at once.
-            if many.iter().fold(false, |any, byte| any | is_special(*byte)) {
+            if many.iter().fold(0, |any, byte| any | u8::from(is_special(*byte))) != 0 {
                 break;
             }
             at += 32;

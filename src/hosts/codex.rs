@@ -77,7 +77,7 @@ pub struct TurnTexts {
 pub fn texts(stores: &Stores, thread: Uuid, mapping: Mapping) -> Result<Option<Texts>, Error> {
     consistently(|| {
         let files = identified(folders::rollouts(&stores.sessions_root())?)?;
-        let Some(files) = threads(&files).into_iter().find(|files| files.id == thread) else { return Ok(None) };
+        let files = Files { id: thread, files: files.iter().flatten().filter(|file| file.thread == thread).collect() };
         let Some(thread) = files.with_current(mapping)? else { return Ok(None) };
         thread.texts(mapping)
     })
@@ -98,13 +98,11 @@ impl From<io::Error> for Failure {
 fn read(root: &Path, project: &Resolved, mapping: Mapping) -> Result<Vec<Candidate>, Failure> {
     let files = identified(folders::rollouts(root)?)?;
     let mut projects = Projects { project, known: HashMap::new() };
-    let threads: Vec<_> = threads(&files)
+    let threads: Vec<_> = threads(&files, &mut projects)
         .into_iter()
         .filter_map(|thread| thread.with_current(mapping).transpose())
-        .collect::<Result<Vec<_>, _>>()?
-        .into_iter()
-        .filter(|thread| thread.is_root_of(&mut projects))
-        .collect();
+        .filter(|thread| thread.as_ref().map_or(true, |thread| projects.has_root(thread.current)))
+        .collect::<Result<_, _>>()?;
     let chains = threads.par_iter().map_init(Buffer::default, |buffer, thread| thread.candidate(mapping, buffer));
     chains.filter_map(Result::transpose).collect()
 }
@@ -113,6 +111,7 @@ fn read(root: &Path, project: &Resolved, mapping: Mapping) -> Result<Vec<Candida
 struct File {
     listed: Listed,
     meta: Meta,
+    thread: Uuid,
 }
 
 impl File {
@@ -142,10 +141,14 @@ impl File {
     }
 }
 
-/// The files that have an identity.
-fn identified(folders: Vec<Folder>) -> io::Result<Vec<File>> {
-    let found: Vec<_> = folders.into_par_iter().map(file::identities).collect::<io::Result<_>>()?;
-    Ok(found.into_iter().flatten().map(|(listed, meta)| File { listed, meta }).collect())
+/// The files that have an identity, folder by folder.
+fn identified(folders: Vec<Folder>) -> io::Result<Vec<Vec<File>>> {
+    let file = |(listed, meta): (Listed, Meta)| {
+        let thread = meta.thread().unwrap_or(listed.name.thread);
+        File { listed, meta, thread }
+    };
+    let identify = |folder| Ok(file::identities(folder)?.into_iter().map(file).collect());
+    folders.into_par_iter().map(identify).collect()
 }
 
 /// The files of one thread.
@@ -154,10 +157,15 @@ struct Files<'f> {
     files: Vec<&'f File>,
 }
 
-fn threads(files: &[File]) -> Vec<Files<'_>> {
-    let mut threads: HashMap<Uuid, Vec<&File>> = HashMap::new();
-    for file in files {
-        threads.entry(file.meta.thread().unwrap_or(file.listed.name.thread)).or_default().push(file);
+/// The threads that can be the project's: one of their files says so.
+fn threads<'f>(files: &'f [Vec<File>], projects: &mut Projects<'_>) -> Vec<Files<'f>> {
+    let files = || files.iter().flatten();
+    let mut threads: HashMap<Uuid, Vec<&File>> =
+        files().filter(|file| projects.has_root(file)).map(|file| (file.thread, Vec::new())).collect();
+    for file in files() {
+        if let Some(of_thread) = threads.get_mut(&file.thread) {
+            of_thread.push(file);
+        }
     }
     threads.into_iter().map(|(id, files)| Files { id, files }).collect()
 }
@@ -216,10 +224,6 @@ struct Thread<'f> {
 }
 
 impl Thread<'_> {
-    fn is_root_of(&self, projects: &mut Projects<'_>) -> bool {
-        self.current.meta.root && self.current.meta.cwd.as_deref().is_some_and(|cwd| projects.has(cwd))
-    }
-
     fn latest(&self, mapping: Mapping) -> Result<i64, Failure> {
         let candidate = self.candidate(mapping, &mut Buffer::default())?;
         Ok(candidate.map_or(-1, |candidate| candidate.latest()))
@@ -298,6 +302,11 @@ struct Projects<'p> {
 }
 
 impl Projects<'_> {
+    /// Whether the file is of a root thread in the project.
+    fn has_root(&mut self, file: &File) -> bool {
+        file.meta.root && file.meta.cwd.as_deref().is_some_and(|cwd| self.has(cwd))
+    }
+
     fn has(&mut self, cwd: &str) -> bool {
         if let Some(known) = self.known.get(cwd) {
             return *known;

@@ -29,7 +29,7 @@ const PART: usize = 512 << 10;
 /// How much the system maps around a page that is touched, at the least.
 const MAPPED_AROUND: usize = 64 << 10;
 /// How many parts are scanned together before their rows are put in order and their pages are let go.
-const PARTS_AT_ONCE: usize = 64;
+const PARTS_AT_ONCE: usize = 128;
 /// How much is read at once where a file is not mapped.
 const BLOCK: usize = 256 << 10;
 /// How much of a file is read for its first row before more is.

@@ -32,7 +32,7 @@ mod x86 {
     const WITH_MARKS: usize = STRIDE + ROW_MARK.1;
     /// How far ahead bytes are fetched into the cache: the processor's own prefetching ends at each page, which leaves a
     /// scan of memory waiting.
-    const AHEAD: usize = 2048;
+    const AHEAD: usize = 4096;
     const LINE: usize = 64;
 
     /// [`next_stop`] in instructions of AVX2.
