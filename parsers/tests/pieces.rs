@@ -1,8 +1,10 @@
 //! Rollouts in pieces: what is read of a growing file, with the state saved in between, is what is read of it at once.
-//! Over every sample in `corpus/samples`, at every line and at every byte of the smaller ones.
+//! Over every sample in `corpus/samples` and every rollout of the golden cases, at every line and at every byte of the
+//! smaller ones.
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,25 +19,50 @@ const POSITIONS: usize = 300;
 /// So many positions of a file are also read from nothing.
 const FROM_NOTHING: usize = 12;
 
-fn samples() -> Vec<PathBuf> {
+/// Every rollout of the corpus, with its name.
+fn samples() -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus/samples")];
-    while let Some(folder) = folders.pop() {
-        if folder.ends_with("claude") || folder.ends_with("claude-real") {
-            continue;
+    for path in files_below("samples") {
+        if path.extension().is_some_and(|end| end == "jsonl") && !path.to_string_lossy().contains("/claude") {
+            found.push((path.display().to_string(), fs::read(&path).unwrap()));
         }
+    }
+    assert!(found.len() > 250, "only {} samples found", found.len());
+    let golden: Vec<_> = files_below("golden").iter().flat_map(|path| golden_rollouts(path)).collect();
+    assert!(golden.len() > 200, "only {} rollouts found in golden cases", golden.len());
+    found.extend(golden);
+    found
+}
+
+fn files_below(folder: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus").join(folder)];
+    while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|end| end == "jsonl") {
-                found.push(path);
-            }
+            if path.is_dir() { folders.push(path) } else { found.push(path) }
         }
     }
     found.sort();
-    assert!(found.len() > 250, "only {} samples found", found.len());
     found
+}
+
+/// The rollouts that a golden case writes as text, as they are at its end.
+fn golden_rollouts(case: &Path) -> Vec<(String, Vec<u8>)> {
+    let document: serde_json::Value = serde_json::from_slice(&fs::read(case).unwrap()).unwrap();
+    let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    for step in document["steps"].as_array().unwrap() {
+        let (Some(path), Some(lines)) = (step["write"].as_str(), step["lines"].as_array()) else { continue };
+        let lines: Vec<_> = lines.iter().map(|line| line.as_str().unwrap()).collect();
+        let text = lines.join(step["sep"].as_str().unwrap_or("\n")) + step["end"].as_str().unwrap_or("\n");
+        let file = files.entry(path.to_owned()).or_default();
+        if step["append"] != true {
+            file.clear();
+        }
+        file.extend(text.as_bytes());
+    }
+    let named = files.into_iter().filter(|(path, _)| path.ends_with(".jsonl"));
+    named.map(|(path, text)| (format!("{}: {path}", case.display()), text)).collect()
 }
 
 /// Does it for every sample, on two threads.
@@ -44,11 +71,7 @@ fn for_each_sample(check: impl Fn(&[u8], &str) + Sync) {
     std::thread::scope(|scope| {
         for half in 0..2 {
             let (samples, check) = (&samples, &check);
-            scope.spawn(move || {
-                for path in samples.iter().skip(half).step_by(2) {
-                    check(&fs::read(path).unwrap(), &path.display().to_string());
-                }
-            });
+            scope.spawn(move || samples.iter().skip(half).step_by(2).for_each(|(name, data)| check(data, name)));
         }
     });
 }

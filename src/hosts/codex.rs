@@ -17,8 +17,9 @@ use crate::chain::{Chain, Entry, Host};
 use crate::error::Error;
 use crate::paths::Resolved;
 use crate::scan::buffer::Buffer;
-use crate::scan::file::{self, Contents, Mapping, Rollout};
+use crate::scan::file::{self, Mapping, Rollout};
 use crate::scan::folders::{self, Folder, Listed};
+use crate::scan::reading::Contents;
 use crate::stores::Stores;
 
 /// How often a store is read anew that changes in ways that logs do not: files replaced between two looks at them.

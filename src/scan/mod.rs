@@ -1,10 +1,13 @@
 //! The read side of the stores: every system call on rollouts goes through here.
 //!
 //! [`folders`] lists a tree of rollouts, [`file`] opens one and reads it: its identity from the first row, or its turns
-//! from all rows that matter, mapped or not, on one core or all.
-//! [`stops`] is how it finds its way through the bytes as fast as this processor can.
+//! from all rows that matter. A large file is mapped and read in `parts` by all cores, any other as a `stream` through a
+//! [`buffer`]; both find their way by `stops`, as fast as the processor can, and give the rows to a [`reading`].
 
 pub mod buffer;
 pub mod file;
 pub mod folders;
+mod parts;
+pub mod reading;
 mod stops;
+mod stream;
