@@ -200,3 +200,99 @@ impl<R: Read> Read for Decodable<R> {
         Ok(self.0.read(&mut buffer[..block]).unwrap_or(0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::fs;
+
+    const THREAD: &str = "019c0000-0000-7000-8000-000000000001";
+
+    /// A rollout of some MB in which rows stand in every way across the ends of parts and blocks: long ones that are
+    /// passed over, long ones that are read, and rows behind one that was left half written.
+    fn rollout() -> String {
+        let row = |kind: &str, payload: String| {
+            format!("{{\"timestamp\":\"2026-07-01T00:00:00.000Z\",\"type\":\"{kind}\",\"payload\":{payload}}}")
+        };
+        let event = |payload: String| row("event_msg", payload);
+        let mut text = row("session_meta", format!("{{\"id\":\"{THREAD}\",\"cwd\":\"/p\"}}")) + "\n";
+        let sizes = [10, 700 << 10, 300, 80 << 10, (512 << 10) - 200, 5, 40 << 10];
+        for n in 0..60 {
+            let size = sizes[n % sizes.len()] + n * 17;
+            text += &event(format!("{{\"type\":\"task_started\",\"turn_id\":\"t{n}\"}}"));
+            text += "\n";
+            let passed = row("compacted", format!("{{\"message\":\"{}\"}}", "x".repeat(size)));
+            // Now and then such a row is cut, and the next one follows on the same line.
+            text += if n % 5 == 3 { &passed[..passed.len() - 2] } else { &passed };
+            text += if n % 5 == 3 { "" } else { "\n" };
+            text += &event(format!("{{\"type\":\"user_message\",\"message\":\"ask {n} {}\"}}", "y".repeat(size / 3)));
+            text += "\n";
+            text += &event(format!("{{\"type\":\"agent_message\",\"message\":\"answer {n}\"}}"));
+            text += if n % 7 == 6 { "" } else { "\n" };
+            text += &event(format!("{{\"type\":\"task_complete\",\"turn_id\":\"t{n}\"}}"));
+            text += "\n";
+        }
+        text.truncate(text.len() - 1);
+        text
+    }
+
+    fn listed(path: &Path, packed: bool) -> Listed {
+        let name = throughline_parsers::codex::RolloutName::parse(path.file_name().unwrap().to_str().unwrap()).unwrap();
+        Listed { path: path.to_owned(), name: throughline_parsers::codex::RolloutName { packed, ..name } }
+    }
+
+    fn completed(listed: &Listed, end: Option<u64>, mapping: Mapping) -> (Option<Meta>, String) {
+        let rollout = Rollout::open(listed).unwrap().unwrap();
+        let contents = rollout.contents(end, Turns::default(), mapping, &mut Buffer::default()).unwrap();
+        (contents.meta, format!("{:?}", contents.turns.completed_in(THREAD.parse().unwrap(), contents.copied)))
+    }
+
+    #[test]
+    fn a_rollout_is_the_same_mapped_streamed_and_packed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("rollout-2026-07-01T00-00-00-{THREAD}.jsonl"));
+        let text = rollout();
+        assert!(text.len() as u64 > 5 * SMALL);
+        fs::write(&path, &text).unwrap();
+        fs::write(packed_path(&path), zstd::encode_all(text.as_bytes(), 1).unwrap()).unwrap();
+        let part = 512 << 10;
+        let ends = (2..8).flat_map(|n| [n * part - 15, n * part - 1, n * part, n * part + 1, n * part + 14]);
+        for end in ends.map(Some).chain([None]) {
+            let streamed = completed(&listed(&path, false), end, Mapping::Never);
+            assert!(streamed.0.is_some());
+            assert!(completed(&listed(&path, false), end, Mapping::LargeFiles) == streamed, "mapped up to {end:?}");
+            assert!(completed(&listed(&path, true), end, Mapping::Never) == streamed, "packed up to {end:?}");
+        }
+        let (_, all) = completed(&listed(&path, false), None, Mapping::LargeFiles);
+        assert_eq!(all.matches("Completed {").count(), 60);
+    }
+
+    #[test]
+    fn of_a_damaged_stream_counts_what_can_be_decoded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("rollout-2026-07-01T00-00-00-{THREAD}.jsonl"));
+        let packed = zstd::encode_all(rollout().as_bytes(), 1).unwrap();
+        for (damaged, has_identity) in [(&packed[..packed.len() / 2], true), (&packed[..3], false), (b"no zstd", false)]
+        {
+            fs::write(packed_path(&path), damaged).unwrap();
+            let rollout = Rollout::open(&listed(&path, true)).unwrap().unwrap();
+            let contents = rollout.contents(None, Turns::default(), Mapping::Never, &mut Buffer::default()).unwrap();
+            assert_eq!(contents.meta.is_some(), has_identity);
+        }
+    }
+
+    #[test]
+    fn what_took_the_place_of_a_rollout_is_no_rollout() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("rollout-2026-07-01T00-00-00-{THREAD}.jsonl"));
+        assert!(Rollout::open(&listed(&path, false)).unwrap().is_none());
+        fs::create_dir(&path).unwrap();
+        assert!(Rollout::open(&listed(&path, false)).unwrap().is_none());
+        fs::remove_dir(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        assert!(Rollout::open(&listed(&path, false)).unwrap().is_none());
+        let folder = Folder { path: folder.path().to_owned(), rollouts: vec![listed(&path, false)] };
+        assert!(identities(folder).unwrap().is_empty());
+    }
+}
