@@ -116,6 +116,13 @@ pub struct Text<'a> {
     escaped: bool,
 }
 
+impl<'a> From<&'a str> for Text<'a> {
+    /// A text without escapes.
+    fn from(text: &'a str) -> Self {
+        Self { raw: text.as_bytes(), escaped: false }
+    }
+}
+
 impl<'a> Text<'a> {
     /// The text with its escapes resolved; U+FFFD for bytes that are no UTF-8 and for unpaired surrogates.
     pub fn decode(self) -> Cow<'a, str> {

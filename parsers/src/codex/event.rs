@@ -1,6 +1,7 @@
 //! The rows that matter, as values.
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use super::meta::{Meta, MetaMembers};
 use super::name::Uuid;
@@ -99,6 +100,10 @@ impl TurnId {
     }
 }
 
+mod tape;
+
+pub(super) use tape::read_row;
+
 /// Reads the object at the reader. `Ok(None)` when it is a row that changes nothing.
 ///
 /// # Errors
@@ -154,10 +159,19 @@ struct Payload<'a> {
     turn_id: Option<Text<'a>>,
     message: Option<Text<'a>>,
     last_agent_message: Option<Text<'a>>,
-    item: Option<Object<'a>>,
+    item: Option<Item<'a>>,
     error: bool,
     num_turns: Option<i64>,
     completed_at: Option<i64>,
+}
+
+/// The members of an item that matter.
+#[derive(Default)]
+struct Item<'a> {
+    kind: Option<Text<'a>>,
+    text: Option<Text<'a>>,
+    /// The texts of its content.
+    content: SmallVec<[Text<'a>; 1]>,
 }
 
 impl<'a> Payload<'a> {
@@ -175,7 +189,7 @@ impl<'a> Payload<'a> {
             b"turn_id" => self.turn_id = string(reader)?,
             b"message" => self.message = string(reader)?,
             b"last_agent_message" => self.last_agent_message = string(reader)?,
-            b"item" => self.item = reader.value()?.object(),
+            b"item" => self.item = reader.value()?.object().map(Item::read),
             b"error" => self.error = reader.value()?.object().is_some(),
             b"num_turns" => self.num_turns = reader.value()?.whole(),
             b"completed_at" => self.completed_at = reader.value()?.whole(),
@@ -199,7 +213,7 @@ impl<'a> Payload<'a> {
             }
             b"user_message" => event(Role::User, folded(self.message)),
             b"agent_message" => event(Role::Assistant, folded(self.message)),
-            b"item_completed" => Some(Event::Said { turn, message: item_message(self.item?)? }),
+            b"item_completed" => Some(Event::Said { turn, message: self.item?.message()? }),
             _ => None,
         }
     }
@@ -225,30 +239,34 @@ impl Message {
     }
 }
 
-fn item_message(item: Object<'_>) -> Option<Message> {
-    let [kind, content, text] = item.fields(["type", "content", "text"]);
-    let Some(Value::String(kind)) = kind else { return None };
-    let (role, text) = match &*kind.name() {
-        b"UserMessage" => (Role::User, folded_content(content)),
-        b"AgentMessage" => (Role::Assistant, folded_content(content)),
-        b"Plan" => match text {
-            Some(Value::String(text)) => (Role::Assistant, text.decode_folded()),
-            _ => return None,
-        },
-        _ => return None,
-    };
-    Message::new(role, text, Shape::Item)
-}
-
-/// The folded text of a content array: its texts, one behind the other.
-fn folded_content(content: Option<Value<'_>>) -> String {
-    let mut folder = Folder::default();
-    for item in content.and_then(Value::array).into_iter().flat_map(|array| array.items()) {
-        if let Some(Value::String(text)) = item.object().and_then(|item| item.fields(["text"])[0]) {
-            text.decode_into(&mut folder);
-        }
+impl<'a> Item<'a> {
+    fn read(object: Object<'a>) -> Self {
+        let string = |value: Option<Value<'a>>| match value {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        };
+        let [kind, text, content] = object.fields(["type", "text", "content"]);
+        let parts = content.and_then(Value::array).into_iter().flat_map(|array| array.items());
+        let content = parts.filter_map(|part| string(part.object()?.fields(["text"])[0])).collect();
+        Self { kind: string(kind), text: string(text), content }
     }
-    folder.finish()
+
+    fn message(&self) -> Option<Message> {
+        let (role, text) = match &*self.kind?.name() {
+            b"UserMessage" => (Role::User, self.folded_content()),
+            b"AgentMessage" => (Role::Assistant, self.folded_content()),
+            b"Plan" => (Role::Assistant, folded(self.text)),
+            _ => return None,
+        };
+        Message::new(role, text, Shape::Item)
+    }
+
+    /// The texts of the content, one behind the other.
+    fn folded_content(&self) -> String {
+        let mut folder = Folder::default();
+        self.content.iter().for_each(|text| text.decode_into(&mut folder));
+        folder.finish()
+    }
 }
 
 fn folded(text: Option<Text<'_>>) -> String {

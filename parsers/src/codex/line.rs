@@ -10,7 +10,7 @@ use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::event::{Event, read_object, read_text};
+use super::event::{Event, read_object, read_row, read_text};
 use super::meta::Meta;
 use crate::json::Reader;
 
@@ -50,6 +50,10 @@ impl RowRef {
 /// bytes may follow.
 pub fn read_line(line: &[u8], offset: u64, ended: bool) -> SmallVec<[Row; 1]> {
     let mut rows = SmallVec::new();
+    if let Some((event, len)) = read_row(line) {
+        rows.extend(event.map(|event| Row { event, at: RowRef { offset, len: len as u64 } }));
+        return rows;
+    }
     for_each_object(line, offset, ended, |event, at| {
         rows.extend(event.map(|event| Row { event, at }));
         true
