@@ -212,4 +212,60 @@ mod tests {
             assert_eq!(read_row(odd.as_bytes()), None, "{odd}");
         }
     }
+
+    #[test]
+    fn simd_json_accepts_nothing_that_is_no_json() {
+        for bad in [
+            "01",
+            "-01",
+            "1.",
+            "1.e5",
+            ".5",
+            "+1",
+            "1e",
+            "1e+",
+            "-",
+            "--1",
+            "0x10",
+            "1_000",
+            "NaN",
+            "-Infinity",
+            "Infinity",
+            "nul",
+            "nulll",
+            "tru",
+            "True",
+            "'a'",
+            "\"\\x\"",
+            "\"\\u12g4\"",
+            "\"\\u12\"",
+            "\"a\u{1}\"",
+            "\"a",
+            "[1,]",
+            "[,1]",
+            "[1 2]",
+            "{\"a\":1,}",
+            "{\"a\" 1}",
+            "{\"a\":}",
+            "{a:1}",
+            "{,}",
+            "{1:2}",
+            "[",
+            "]",
+            "{",
+            "[}",
+            "1 2",
+            "",
+            ",",
+            "\u{a0}1",
+        ] {
+            let row = format!("{{\"type\":\"event_msg\",\"n\":{bad}}}");
+            assert!(read_object(&mut Reader::new(row.as_bytes(), 0)).is_err(), "{row}");
+            assert_eq!(read_row(row.as_bytes()), None, "{row}");
+        }
+        for bytes in [&b"\xff"[..], b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe6\x87"] {
+            let row = [b"{\"type\":\"event_msg\",\"n\":\"", bytes, b"\"}"].concat();
+            assert_eq!(read_row(&row), None, "{bytes:?}");
+        }
+    }
 }
