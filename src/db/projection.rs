@@ -42,6 +42,8 @@ pub fn pairs(path: &Path, session: &str, project: &Resolved, entries: &[Entry]) 
     match std::fs::metadata(path) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(Error::new(Kind::DbIo, error)),
+        // Opening a pipe would wait for somebody to write to it.
+        Ok(found) if !found.is_file() => return Err(Kind::DbIo.into()),
         Ok(_) => {}
     }
     let mut database = open(path).map_err(db_io)?;

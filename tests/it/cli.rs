@@ -258,6 +258,16 @@ fn a_database_that_stays_locked_is_waited_for_a_second() {
     assert_eq!(json(&read(&home).output().unwrap())["turns"][0]["user"], "ask");
 }
 
+#[test]
+fn a_pipe_in_the_place_of_the_database_is_not_waited_for() {
+    let home = Home::new();
+    home.codex(1).complete_and_store("ask", "answer");
+    let path = throughline::Stores::below(home.path("home")).database();
+    fs::remove_file(&path).unwrap();
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    assert_fails(&read(&home).output().unwrap(), READ_DB_IO);
+}
+
 /// Keeps everybody else out of the database until it is dropped.
 fn lock_database(home: &Home) -> rusqlite::Connection {
     let database = home.database();
