@@ -225,9 +225,11 @@ struct Thread<'f> {
 }
 
 impl Thread<'_> {
+    /// The latest of all completions; where a clock went back it is not the last one.
     fn latest(&self, mapping: Mapping) -> Result<i64, Failure> {
         let candidate = self.candidate(mapping, &mut Buffer::default())?;
-        Ok(candidate.map_or(-1, |candidate| candidate.latest()))
+        let times = candidate.iter().flat_map(|candidate| candidate.chain.entries()).map(|entry| entry.completed_at);
+        Ok(times.max().unwrap_or(-1))
     }
 
     /// The thread's chain, if it has a pair: that of its bases, then that of its current file.
@@ -315,5 +317,48 @@ impl Projects<'_> {
         let inside = Resolved::new(Path::new(cwd)).is_some_and(|cwd| cwd.is_inside(self.project));
         self.known.insert(cwd.to_owned(), inside);
         inside
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::fs;
+
+    const THREAD: &str = "019c0000-0000-7000-8000-000000000001";
+
+    /// Writes a rollout of `project` with a turn that completes in each of these seconds.
+    fn write(folder: &Path, project: &Path, seconds: &[u32]) {
+        let row = |kind: &str, payload: String, second: u32| {
+            let time = format!("2026-07-01T00:00:{second:02}.000Z");
+            format!("{{\"timestamp\":\"{time}\",\"type\":\"{kind}\",\"payload\":{payload}}}\n")
+        };
+        let mut text = row("session_meta", format!("{{\"id\":\"{THREAD}\",\"cwd\":{:?}}}", project), 0);
+        for second in seconds {
+            for event in [
+                "task_started\"",
+                "user_message\",\"message\":\"a\"",
+                "agent_message\",\"message\":\"b\"",
+                "task_complete\"",
+            ] {
+                text += &row("event_msg", format!("{{\"type\":\"{event}}}"), *second);
+            }
+        }
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join(format!("rollout-2026-07-01T00-00-00-{THREAD}.jsonl")), text).unwrap();
+    }
+
+    #[test]
+    fn of_copies_the_one_with_the_latest_completion_is_current() {
+        let home = tempfile::tempdir().unwrap();
+        let stores = Stores::below(home.path());
+        let sessions = stores.sessions_root();
+        write(&sessions.join("a"), home.path(), &[10, 5]);
+        write(&sessions.join("b"), home.path(), &[7]);
+        let project = Resolved::new(home.path()).unwrap();
+        let found = candidates(&stores, &project, Mapping::Never).unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].chain.entries().len(), 2);
     }
 }
