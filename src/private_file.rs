@@ -4,7 +4,7 @@
 //! neither is a symbolic link. What does not look like that is refused, never repaired: somebody else may have put it
 //! there.
 //!
-//! Every system call that changes something goes through [`sys`], so that a test can make each of them fail.
+//! Every system call that changes something goes through `sys`, so that a test can make each of them fail.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
