@@ -22,8 +22,11 @@ impl Buffer {
 
     /// Forgets the first bytes.
     pub fn drop_first(&mut self, count: usize) {
-        self.memory.copy_within(count..self.filled, 0);
-        self.filled -= count;
+        // A row that stays, grown over many blocks, must not be moved onto itself once a block.
+        if count > 0 {
+            self.memory.copy_within(count..self.filled, 0);
+            self.filled -= count;
+        }
     }
 
     /// Reads until there are `wanted` bytes; false when the stream has ended before.
