@@ -1,6 +1,11 @@
 //! The chain of one thread: its completed pairs as hashes, with a rolling digest over them.
 
+use std::ops::Range;
+use std::sync::Arc;
+
+use sha2::digest::common::hazmat::SerializableState;
 use sha2::{Digest as _, Sha256};
+use throughline_parsers::pack::{Pack, Packer, Unpacker};
 use throughline_parsers::text::Digest;
 
 /// The agent program that wrote a thread.
@@ -23,7 +28,7 @@ impl Host {
     }
 }
 
-/// One completed pair. Host and thread are the chain's.
+/// One completed pair, as it stands in the chain. Host and thread are the chain's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// SHA-256 of the origin session.
@@ -38,6 +43,74 @@ pub struct Entry {
     pub source: Digest,
 }
 
+/// One completed pair.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// SHA-256 of the origin session.
+    pub origin: Digest,
+    /// SHA-256 of the canonical user text.
+    pub user: Digest,
+    /// SHA-256 of the canonical assistant text.
+    pub assistant: Digest,
+    /// When the turn completed, in milliseconds since the epoch.
+    pub completed_at: i64,
+    /// Where the completion stands.
+    pub source: Source,
+}
+
+/// Where a completion stands. Its digest is made when an entry is asked for: of a long chain few are.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A turn of a rollout.
+    Turn {
+        /// The rollout's path, as it stands in digests.
+        path: Arc<str>,
+        /// The turn's number.
+        number: u64,
+    },
+    /// A receipt.
+    Receipt {
+        /// Its sequence number.
+        sequence: i64,
+    },
+}
+
+impl Source {
+    fn digest(&self) -> Digest {
+        match self {
+            Self::Turn { path, number } => Digest::of(&format!("{path}\0{number}")),
+            Self::Receipt { sequence } => Digest::of(&format!("claude:{sequence}")),
+        }
+    }
+}
+
+impl Pair {
+    fn entry(&self) -> Entry {
+        let Self { origin, user, assistant, completed_at, .. } = *self;
+        Entry { origin, user, assistant, completed_at, source: self.source.digest() }
+    }
+}
+
+/// Where a chain ends: what is known of a thread without its pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The number of its pairs, from 1.
+    pub length: usize,
+    /// The digest over them.
+    pub digest: Digest,
+    /// When the last one completed, in milliseconds since the epoch.
+    pub completed_at: i64,
+    /// SHA-256 of where the last completion stands.
+    pub source: Digest,
+}
+
+impl End {
+    /// What orders threads: the latest completion, then the digests of thread and source.
+    pub fn rank(&self, thread: Digest) -> (i64, Digest, Digest) {
+        (self.completed_at, thread, self.source)
+    }
+}
+
 /// The completed pairs of one thread in the order in which they completed.
 #[derive(Clone, Debug)]
 pub struct Chain {
@@ -45,7 +118,7 @@ pub struct Chain {
     pub host: Host,
     /// SHA-256 of the thread's id.
     pub thread: Digest,
-    entries: Vec<Entry>,
+    pairs: Vec<Pair>,
     prefixes: Vec<Digest>,
     rolling: Rolling,
 }
@@ -53,40 +126,81 @@ pub struct Chain {
 impl Chain {
     /// A thread without completed pairs.
     pub fn new(host: Host, thread: Digest) -> Self {
-        Self { host, thread, entries: Vec::new(), prefixes: Vec::new(), rolling: Rolling::default() }
+        Self { host, thread, pairs: Vec::new(), prefixes: Vec::new(), rolling: Rolling::default() }
     }
 
     /// Adds the pair that completed next.
-    pub fn push(&mut self, entry: Entry) {
-        self.rolling.push(self.host, self.thread, &entry);
+    pub fn push(&mut self, pair: Pair) {
+        self.rolling.push(self.host, self.thread, &pair.entry());
         self.prefixes.push(self.rolling.digest());
-        self.entries.push(entry);
+        self.pairs.push(pair);
+    }
+
+    /// Adds the pairs that completed next, of which the digests over all of the chain up to each of them are known, and
+    /// what these rolled on to.
+    pub fn push_known(&mut self, pairs: impl IntoIterator<Item = Pair>, prefixes: &[Digest], rolling: Rolling) {
+        self.pairs.extend(pairs);
+        self.prefixes.extend_from_slice(prefixes);
+        debug_assert_eq!(self.pairs.len(), self.prefixes.len(), "each pair has its digest");
+        self.rolling = rolling;
+    }
+
+    /// The number of pairs.
+    pub fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Whether there is no pair.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// Some of the pairs; those that are not there are left out.
+    pub fn entries(&self, range: Range<usize>) -> Vec<Entry> {
+        let end = range.end.min(self.pairs.len());
+        self.pairs[range.start.min(end)..end].iter().map(Pair::entry).collect()
     }
 
     /// The pairs.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
+    pub fn pairs(&self) -> &[Pair] {
+        &self.pairs
+    }
+
+    /// Where it ends; `None` when it has no pair.
+    pub fn end(&self) -> Option<End> {
+        let (last, digest) = (self.pairs.last()?.entry(), *self.prefixes.last()?);
+        Some(End { length: self.pairs.len(), digest, completed_at: last.completed_at, source: last.source })
+    }
+
+    /// The digests of the first pair, the first two, and so on.
+    pub fn prefixes(&self) -> &[Digest] {
+        &self.prefixes
+    }
+
+    /// What its digest has rolled on to.
+    pub fn rolling(&self) -> &Rolling {
+        &self.rolling
     }
 
     /// The digest of the first `length` pairs; `None` when there are not so many.
     pub fn prefix(&self, length: usize) -> Option<Digest> {
         match length {
-            0 => Some(Rolling::default().digest()),
+            0 => Some(Digest::of("")),
             n => self.prefixes.get(n - 1).copied(),
         }
     }
+}
 
-    /// The digest of a part of the chain as if it were one of its own.
-    pub fn digest_of(&self, entries: &[Entry]) -> Digest {
-        let mut rolling = Rolling::default();
-        entries.iter().for_each(|entry| rolling.push(self.host, self.thread, entry));
-        rolling.digest()
-    }
+/// The digest of entries as if they were a chain of their own.
+pub fn digest_of(host: Host, thread: Digest, entries: &[Entry]) -> Digest {
+    let mut rolling = Rolling::default();
+    entries.iter().for_each(|entry| rolling.push(host, thread, entry));
+    rolling.digest()
 }
 
 /// SHA-256 over entries: fields joined by NUL, entries joined by LF.
 #[derive(Clone, Debug, Default)]
-struct Rolling {
+pub struct Rolling {
     hasher: Sha256,
     begun: bool,
 }
@@ -117,30 +231,65 @@ impl Rolling {
     }
 }
 
+/// The state holds up to 63 bytes in clear; of a chain these are hashes and times.
+impl Pack for Rolling {
+    fn pack(&self, packer: &mut Packer) {
+        self.begun.pack(packer);
+        packer.counted(&self.hasher.serialize());
+    }
+
+    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        let begun = bool::unpack(unpacker)?;
+        let state = unpacker.counted()?.try_into().ok()?;
+        Some(Self { hasher: Sha256::deserialize(state).ok()?, begun })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn entry(n: i64) -> Entry {
+    fn pair(n: i64) -> Pair {
         let digest = |what| Digest::of(&format!("{what}{n}"));
-        Entry { origin: digest("o"), user: digest("u"), assistant: digest("a"), completed_at: n, source: digest("s") }
+        let source =
+            if n == 2 { Source::Turn { path: "/p".into(), number: 2 } } else { Source::Receipt { sequence: n } };
+        Pair { origin: digest("o"), user: digest("u"), assistant: digest("a"), completed_at: n, source }
     }
 
     #[test]
     fn a_prefix_is_the_digest_of_its_spelled_entries() {
         let thread = Digest::of("t");
         let mut chain = Chain::new(Host::Codex, thread);
-        (1..=3).for_each(|n| chain.push(entry(n)));
+        (1..=3).for_each(|n| chain.push(pair(n)));
         let spell = |e: &Entry| {
             let fields = [e.origin, e.user, e.assistant].map(|digest| digest.to_string()).join("\0");
             format!("codex\0{thread}\0{fields}\0{}\0{}", e.completed_at, e.source)
         };
+        assert_eq!(chain.entries(1..2)[0].source, Digest::of("/p\x002"));
         for length in 0..=3 {
-            let text: Vec<_> = chain.entries()[..length].iter().map(spell).collect();
+            let entries = chain.entries(0..length);
+            let text: Vec<_> = entries.iter().map(spell).collect();
             assert_eq!(chain.prefix(length), Some(Digest::of(&text.join("\n"))));
-            assert_eq!(chain.digest_of(&chain.entries()[..length]), chain.prefix(length).unwrap());
+            assert_eq!(digest_of(Host::Codex, thread, &entries), chain.prefix(length).unwrap());
         }
         assert_eq!(chain.prefix(4), None);
+        assert!(chain.entries(5..9).is_empty());
+    }
+
+    #[test]
+    fn a_chain_rolls_on_from_where_it_was_saved() {
+        let thread = Digest::of("t");
+        let mut whole = Chain::new(Host::Codex, thread);
+        for saved_behind in 0..=4 {
+            let mut packer = Packer::default();
+            whole.rolling().pack(&mut packer);
+            let rolling = Rolling::unpack(&mut Unpacker::new(&packer.finish())).unwrap();
+            let mut again = Chain::new(Host::Codex, thread);
+            again.push_known(whole.pairs().iter().cloned(), whole.prefixes(), rolling);
+            (whole.push(pair(saved_behind)), again.push(pair(saved_behind)));
+            assert_eq!(again.end(), whole.end());
+            assert_eq!(again.prefixes(), whole.prefixes());
+        }
     }
 }

@@ -27,6 +27,7 @@
 //! makes a [`chain`] per thread, [`observer`] chooses the entries that are asked for, [`db`] projects their bodies. What
 //! writes goes through [`private_file`]: [`receipts`] and the database.
 
+pub mod cache;
 pub mod chain;
 pub mod db;
 pub mod demo;
@@ -36,6 +37,7 @@ pub mod observer;
 pub mod paths;
 pub mod private_file;
 pub mod receipts;
+pub mod resolving;
 pub mod scan;
 pub mod stores;
 

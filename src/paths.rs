@@ -61,6 +61,16 @@ impl Resolved {
         below.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
 
+    /// Its text as bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    /// One that was resolved earlier, from its text.
+    pub fn from_saved(text: &[u8]) -> Self {
+        Self(OsStr::from_bytes(text).to_owned())
+    }
+
     /// The SHA-256 of its text.
     pub fn digest(&self) -> Digest {
         digest(Path::new(&self.0))

@@ -40,7 +40,7 @@ pub enum Durability {
 ///
 /// The directory cannot be made, or stands there and is not private.
 pub fn ensure_directory(path: &Path) -> Result<(), Error> {
-    make_directory(path)?;
+    make_directory(path, Durability::Synced)?;
     check_directory(path)
 }
 
@@ -49,11 +49,11 @@ pub fn ensure_directory(path: &Path) -> Result<(), Error> {
 /// # Errors
 ///
 /// The directory cannot be made.
-pub fn make_directory(path: &Path) -> Result<(), Error> {
-    match make_one_directory(path) {
+pub fn make_directory(path: &Path, durability: Durability) -> Result<(), Error> {
+    match make_one_directory(path, durability) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            make_directory(path.parent().ok_or(error)?)?;
-            make_one_directory(path)?;
+            make_directory(path.parent().ok_or(error)?, durability)?;
+            make_one_directory(path, durability)?;
         }
         made => made?,
     }
@@ -98,17 +98,27 @@ pub fn create_file(path: &Path) -> Result<bool, Error> {
 ///
 /// The file or its directory is not private, or the file cannot be read.
 pub fn read_private(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    let Some(mut file) = open_private(path)? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Opens a private file of a private directory for reading; `None` if there is none.
+///
+/// # Errors
+///
+/// The file or its directory is not private, or the file cannot be opened.
+pub fn open_private(path: &Path) -> Result<Option<File>, Error> {
     // Non-blocking, since somebody may have put a fifo there: what was opened is looked at before it is read.
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
-    let mut file = match opened {
+    let file = match opened {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
     check_file_metadata(&file.metadata()?)?;
     check_directory(directory_of(path)?)?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(Some(bytes))
+    Ok(Some(file))
 }
 
 /// Puts a file 0600 with this content at the path, in one step: whoever looks sees the old file or the new one, whole.
@@ -179,8 +189,9 @@ fn temporary_name(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn make_one_directory(path: &Path) -> io::Result<()> {
+fn make_one_directory(path: &Path, durability: Durability) -> io::Result<()> {
     match sys::create_directory(path) {
+        Ok(()) if durability == Durability::Unsynced => Ok(()),
         Ok(()) => sys::sync(&File::open(directory_of(path)?)?),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),

@@ -5,6 +5,7 @@ use std::ffi::{CStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use crate::cache::Cache;
 use crate::paths;
 
 /// The places that a read looks at.
@@ -16,13 +17,17 @@ pub struct Stores {
     pub codex_home: PathBuf,
     /// `$XDG_STATE_HOME`, else `.local/state` in the home.
     pub state_home: PathBuf,
+    /// What is remembered between reads, in `$XDG_CACHE_HOME`, else in `.cache` in the home; `None` with
+    /// `THROUGHLINE_CACHE=off`.
+    pub cache: Option<Cache>,
 }
 
 impl Stores {
     /// The places below one home, as they are when no variable says otherwise.
     pub fn below(home: impl Into<PathBuf>) -> Self {
         let home = home.into();
-        Self { codex_home: home.join(".codex"), state_home: home.join(".local/state"), home }
+        let cache = Some(Cache::below(home.join(".cache")));
+        Self { codex_home: home.join(".codex"), state_home: home.join(".local/state"), cache, home }
     }
 
     /// The places that the environment names; an empty variable is an unset one. `None` when the user has no home, neither
@@ -33,6 +38,11 @@ impl Stores {
         Some(Self {
             codex_home: set("CODEX_HOME").unwrap_or(defaults.codex_home),
             state_home: set("XDG_STATE_HOME").unwrap_or(defaults.state_home),
+            cache: match set("XDG_CACHE_HOME").filter(|caches| caches.is_absolute()) {
+                _ if env::var_os("THROUGHLINE_CACHE").is_some_and(|value| value == "off") => None,
+                Some(caches) => Some(Cache::below(caches)),
+                None => defaults.cache,
+            },
             home: defaults.home,
         })
     }

@@ -23,12 +23,13 @@
 //!     }
 //!     offset += line.len() as u64;
 //! }
-//! assert_eq!(turns.completed().count(), 1);
+//! assert_eq!(turns.turns().iter().filter(|turn| turn.completed().is_some()).count(), 1);
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod codex;
 pub mod json;
 pub mod lines;
+pub mod pack;
 pub mod text;
 pub mod time;

@@ -146,6 +146,11 @@ pub struct Joiner {
 }
 
 impl Joiner {
+    /// Begins at the start of a line, at this offset of the file.
+    pub fn at(offset: u64) -> Self {
+        Self { at: offset, under_way: None }
+    }
+
     /// Takes the next block, of `len` bytes, and gives the line that came to its end in it if that has to be read. It
     /// stands in front of all [`Block::lines`].
     pub fn join(&mut self, block: &Block, len: usize) -> Option<Line> {
@@ -170,6 +175,11 @@ impl Joiner {
     /// Where the line begins that the last block left unfinished, whether it has to be read or not.
     pub fn under_way(&self) -> Option<u64> {
         self.under_way.map(|(start, _)| start)
+    }
+
+    /// Just past the last LF: where the line begins that is under way, or the next one.
+    pub fn line_start(&self) -> u64 {
+        self.under_way().unwrap_or(self.at)
     }
 
     /// The unterminated line at the end of the file, if it has to be read.

@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 /// A SHA-256 digest; shown as 64 lowercase hex digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
@@ -18,7 +17,12 @@ impl Digest {
     /// assert!(Digest::of("").to_string().starts_with("e3b0c44298fc1c14"));
     /// ```
     pub fn of(text: &str) -> Self {
-        Self(Sha256::digest(text.as_bytes()).into())
+        Self::of_bytes(text.as_bytes())
+    }
+
+    /// The digest of bytes.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
     }
 
     /// The digest of the canonical [`body`] of a text.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use throughline_parsers::codex::{Row, RowRef, Turns, Uuid, read_line, said_in};
 use throughline_parsers::lines::{Joiner, LOOKAHEAD, Line, Scanner};
+use throughline_parsers::pack::{Pack, Packer, Unpacker};
 
 /// Of files up to this size every byte is tried.
 const EVERY_BYTE: usize = 12 << 10;
@@ -100,8 +101,17 @@ fn read_at_once(data: &[u8]) -> Turns {
     turns
 }
 
-fn saved(turns: &Turns) -> String {
-    serde_json::to_string(turns).unwrap()
+fn saved(turns: &Turns) -> Vec<u8> {
+    let mut packer = Packer::default();
+    turns.pack(&mut packer);
+    packer.finish()
+}
+
+fn taken_up(saved: &[u8]) -> Turns {
+    let mut unpacker = Unpacker::new(saved);
+    let turns = Turns::unpack(&mut unpacker).unwrap();
+    assert!(unpacker.is_at_end());
+    turns
 }
 
 fn assert_same(one: &Turns, other: &Turns, thread: Uuid, what: impl Fn() -> String) {
@@ -153,7 +163,7 @@ fn reading_on_from_a_saved_state_is_reading_at_once() {
             apply(&mut at_once, &rows, &data[..end], |_| false);
             apply(&mut resumed, &rows, &data[..end], |_| fetched.fetch_add(1, Ordering::Relaxed) < usize::MAX);
             assert_same(&resumed, &at_once, thread, || format!("{name}: the line that ends at {end}"));
-            resumed = serde_json::from_str(&saved(&resumed)).unwrap();
+            resumed = taken_up(&saved(&resumed));
             assert_same(&resumed, &at_once, thread, || format!("{name}: saved behind {end}"));
         }
         let fresh = read_at_once(data);
@@ -174,7 +184,7 @@ fn a_state_that_cannot_read_a_message_again_says_so() {
     for row in rows(&started, 0).iter().chain(&rows(&said, 1000)) {
         turns.apply(row, |_| None).unwrap();
     }
-    let mut turns: Turns = serde_json::from_str(&saved(&turns)).unwrap();
+    let mut turns = taken_up(&saved(&turns));
     let completed = rows(&event(r#""type":"task_complete""#), 2000);
     assert!(turns.clone().apply(&completed[0], |_| None).is_err());
     assert!(turns.clone().apply(&completed[0], |_| Some(String::new())).is_err());

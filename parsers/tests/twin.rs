@@ -16,6 +16,7 @@ use serde_json::Value;
 use throughline_parsers::codex::{Role, RowRef, TurnId, Turns, Uuid, read_line, said_in};
 use throughline_parsers::json::{self, document};
 use throughline_parsers::lines::{Joiner, LOOKAHEAD, Line, Scanner};
+use throughline_parsers::pack::{Pack, Packer, Unpacker};
 use throughline_parsers::text::{self, Digest, JoinedBody};
 use throughline_parsers::time::parse_ms;
 use unicode_normalization::UnicodeNormalization;
@@ -418,7 +419,9 @@ fn read_with_breaks(data: &[u8]) -> Turns {
     let mut turns = Turns::default();
     for row in lines(data).flat_map(|(line, offset, ended)| read_line(line, offset, ended)) {
         turns.apply(&row, |at| text_at(data, at)).unwrap();
-        turns = serde_json::from_str(&serde_json::to_string(&turns).unwrap()).unwrap();
+        let mut packer = Packer::default();
+        turns.pack(&mut packer);
+        turns = Turns::unpack(&mut Unpacker::new(&packer.finish())).unwrap();
     }
     turns
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::Error;
-use crate::private_file;
+use crate::private_file::{self, Durability};
 
 /// The versions whose `sessions` and `bodies` are those of this program.
 pub const VERSIONS: RangeInclusive<i64> = 9..=12;
@@ -28,7 +28,7 @@ pub fn path(home: &Path) -> PathBuf {
 /// It cannot be made or opened, or has a version that is not known.
 pub fn open(path: &Path) -> Result<Connection, Error> {
     if let Some(directory) = path.parent() {
-        private_file::make_directory(directory)?;
+        private_file::make_directory(directory, Durability::Synced)?;
     }
     private_file::create_file(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

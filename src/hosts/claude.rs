@@ -3,10 +3,10 @@
 use throughline_parsers::text::Digest;
 
 use super::Candidate;
-use crate::chain::{Chain, Entry, Host};
+use crate::chain::{Chain, Host, Pair, Source};
 use crate::error::Error;
 use crate::paths::Resolved;
-use crate::receipts::Place;
+use crate::receipts::{Place, SessionId};
 use crate::stores::Stores;
 
 /// The threads that have receipts.
@@ -16,21 +16,22 @@ use crate::stores::Stores;
 pub fn candidates(stores: &Stores, project: &Resolved) -> Result<Vec<Candidate>, Error> {
     let place = Place::new(&stores.state_home, project.digest());
     let Some(store) = place.load().map_err(Error::internal)? else { return Ok(Vec::new()) };
-    let mut found: Vec<Candidate> = Vec::new();
+    let mut chains: Vec<(SessionId, Chain)> = Vec::new();
     for (sequence, receipt) in store.entries() {
-        let target = receipt.target().as_str();
-        let index = found.iter().position(|candidate| candidate.session == target).unwrap_or_else(|| {
-            let chain = Chain::new(Host::Claude, Digest::of(target));
-            found.push(Candidate { chain, floor: store.history_floor(), session: target.to_owned() });
-            found.len() - 1
+        let target = receipt.target();
+        let index = chains.iter().position(|(session, _)| session == target).unwrap_or_else(|| {
+            chains.push((target.clone(), Chain::new(Host::Claude, Digest::of(target.as_str()))));
+            chains.len() - 1
         });
-        found[index].chain.push(Entry {
+        chains[index].1.push(Pair {
             origin: Digest::of(receipt.origin().as_str()),
             user: receipt.user(),
             assistant: receipt.assistant(),
             completed_at: receipt.completed_at(),
-            source: Digest::of(&format!("claude:{sequence}")),
+            source: Source::Receipt { sequence },
         });
     }
-    Ok(found)
+    let floor = store.history_floor();
+    let candidate = |(session, chain): (SessionId, Chain)| Candidate::whole(chain, floor, session.as_str().to_owned());
+    Ok(chains.into_iter().filter_map(candidate).collect())
 }

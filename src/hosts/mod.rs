@@ -3,9 +3,11 @@
 pub mod claude;
 pub mod codex;
 
+use std::ops::Range;
+
 use throughline_parsers::text::Digest;
 
-use crate::chain::{Chain, Entry};
+use crate::chain::{Chain, End, Entry, Host};
 use crate::error::Error;
 use crate::paths::Resolved;
 use crate::scan::file::Mapping;
@@ -14,27 +16,52 @@ use crate::stores::Stores;
 /// A thread of the project with at least one completed pair.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Its completed pairs; never empty.
-    pub chain: Chain,
+    /// The program that wrote it.
+    pub host: Host,
+    /// SHA-256 of the thread's id.
+    pub thread: Digest,
+    /// Where its chain ends.
+    pub end: End,
     /// The position of the first retained pair in the thread's history, from 1.
     pub floor: i64,
     /// The session under which the database has the bodies.
     pub session: String,
+    chain: Option<Chain>,
 }
 
+/// Whether the whole chain of a candidate is needed: asked with SHA-256 of the thread's id, where the chain ends, and
+/// whether it is the one of its host that completed last.
+pub type Needs<'n> = &'n dyn Fn(Digest, &End, bool) -> bool;
+
 impl Candidate {
-    /// When its last pair completed, in milliseconds since the epoch.
-    pub fn latest(&self) -> i64 {
-        self.last().map_or(-1, |entry| entry.completed_at)
+    /// A thread whose whole chain is known; `None` when it has no pair.
+    pub fn whole(chain: Chain, floor: i64, session: String) -> Option<Self> {
+        let (host, thread, end) = (chain.host, chain.thread, chain.end()?);
+        Some(Self { host, thread, end, floor, session, chain: Some(chain) })
+    }
+
+    /// A thread of which no more is known than where its chain ends; all of its history is retained.
+    pub fn ending(host: Host, thread: Digest, end: End, session: String) -> Self {
+        Self { host, thread, end, floor: 1, session, chain: None }
     }
 
     /// What orders threads: the latest completion, then the digests of thread and source.
-    pub fn rank(&self) -> (i64, Digest, Option<Digest>) {
-        (self.latest(), self.chain.thread, self.last().map(|entry| entry.source))
+    pub fn rank(&self) -> (i64, Digest, Digest) {
+        self.end.rank(self.thread)
     }
 
-    fn last(&self) -> Option<&Entry> {
-        self.chain.entries().last()
+    /// The digest of the first `length` pairs; `None` when there are not so many, or when the chain is not known so far.
+    pub fn prefix(&self, length: usize) -> Option<Digest> {
+        match &self.chain {
+            _ if length == self.end.length => Some(self.end.digest),
+            Some(chain) => chain.prefix(length),
+            None => None,
+        }
+    }
+
+    /// Some of the pairs, as far as they are known.
+    pub fn entries(&self, range: Range<usize>) -> Vec<Entry> {
+        self.chain.as_ref().map_or_else(Vec::new, |chain| chain.entries(range))
     }
 }
 
@@ -42,9 +69,14 @@ impl Candidate {
 ///
 /// # Errors
 /// A store is damaged or cannot be read.
-pub fn candidates(stores: &Stores, project: &Resolved, mapping: Mapping) -> Result<Vec<Candidate>, Error> {
+pub fn candidates(
+    stores: &Stores,
+    project: &Resolved,
+    mapping: Mapping,
+    needs: Needs<'_>,
+) -> Result<Vec<Candidate>, Error> {
     let mut found = claude::candidates(stores, project)?;
-    found.extend(codex::candidates(stores, project, mapping)?);
+    found.extend(codex::candidates(stores, project, mapping, needs)?);
     Ok(found)
 }
 
@@ -63,7 +95,7 @@ impl<'c> Current<'c> {
     /// Chooses by the latest completion; a tie inside one host goes to the greater digests.
     pub fn of(candidates: &'c [Candidate]) -> Self {
         let Some(best) = candidates.iter().max_by_key(|candidate| candidate.rank()) else { return Self::None };
-        let rival = |other: &Candidate| other.latest() == best.latest() && other.chain.host != best.chain.host;
+        let rival = |other: &Candidate| other.end.completed_at == best.end.completed_at && other.host != best.host;
         if candidates.iter().any(rival) { Self::Ambiguous } else { Self::Thread(best) }
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use throughline_parsers::text::Digest;
 
 use super::token::{self, Field};
-use crate::chain::{Chain, Host};
+use crate::chain::{End, Host};
 use crate::hosts::Candidate;
 
 const PREFIX: &str = "tlc1.";
@@ -50,14 +50,8 @@ struct Spelled {
 impl Cursor {
     /// The end of a thread's chain.
     pub fn end_of(candidate: &Candidate) -> Self {
-        let Candidate { chain, floor, .. } = candidate;
-        let length = chain.entries().len();
-        match chain.prefix(length) {
-            Some(prefix) if length > 0 => {
-                Self::At(Position { host: chain.host, thread: chain.thread, floor: *floor, length, prefix })
-            }
-            _ => Self::Empty,
-        }
+        let Candidate { host, thread, floor, end: End { length, digest, .. }, .. } = *candidate;
+        Self::At(Position { host, thread, floor, length, prefix: digest })
     }
 
     /// The cursor as a token of this project.
@@ -99,13 +93,13 @@ impl Cursor {
 impl Position {
     /// Whether the thread still has the history that the cursor describes.
     pub fn holds_in(&self, candidate: &Candidate) -> bool {
-        self.is_of(&candidate.chain)
+        self.is_of(candidate.host, candidate.thread)
             && self.floor >= candidate.floor
-            && candidate.chain.prefix(self.length) == Some(self.prefix)
+            && candidate.prefix(self.length) == Some(self.prefix)
     }
 
     /// Whether the cursor is one of this thread.
-    pub fn is_of(&self, chain: &Chain) -> bool {
-        (self.host, self.thread) == (chain.host, chain.thread)
+    pub fn is_of(&self, host: Host, thread: Digest) -> bool {
+        (self.host, self.thread) == (host, thread)
     }
 }

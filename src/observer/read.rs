@@ -1,5 +1,6 @@
 //! `observer-read`: the completed turns of a project since a cursor, with their bodies.
 
+use std::ops::Range;
 use std::path::Path;
 
 use serde::Serialize;
@@ -9,7 +10,7 @@ use super::Project;
 use super::cursor::{Cursor, Position};
 use super::page::{Page, Series};
 use super::token;
-use crate::chain::{Entry, Host};
+use crate::chain::{self, End, Entry, Host};
 use crate::db::projection::{self, Pair};
 use crate::error::{Error, Kind};
 use crate::hosts::{self, Candidate, Current};
@@ -139,7 +140,9 @@ fn hex_or_null<S: serde::Serializer>(digest: &Option<Digest>, serializer: S) -> 
 /// half answered.
 pub fn read(stores: &Stores, request: &Request<'_>, mapping: Mapping) -> Result<Answer, Error> {
     let project = Project::open(request.project)?;
-    let candidates = hosts::candidates(stores, &project.resolved, mapping)?;
+    let asked = Asked::of(&project, request);
+    let needs = |thread, end: &End, current| asked.needs(thread, end, current);
+    let candidates = hosts::candidates(stores, &project.resolved, mapping, &needs)?;
     let page = request.page_of(&project)?;
     let feed = match Feed::choose(&project, &candidates, request) {
         Ok(feed) => feed,
@@ -149,14 +152,42 @@ pub fn read(stores: &Stores, request: &Request<'_>, mapping: Mapping) -> Result<
     let Some(candidate) = feed.through.candidate.filter(|_| !selection.entries.is_empty()) else {
         return Ok(feed.answer(request, selection.next, Vec::new()));
     };
-    let bodies = projection::pairs(&stores.database(), &candidate.session, &project.resolved, selection.entries)?;
+    let bodies = projection::pairs(&stores.database(), &candidate.session, &project.resolved, &selection.entries)?;
     Ok(match bodies {
         Some(bodies) => {
-            let turns = turns(candidate, selection.entries, bodies);
+            let turns = turns(candidate, &selection.entries, bodies);
             feed.answer(request, selection.next, turns)
         }
         None => feed.answer(request, None, Vec::new()).pending(),
     })
+}
+
+/// The places that the cursors of a request name.
+struct Asked {
+    after: Option<Position>,
+    through: Option<Position>,
+    has_through: bool,
+}
+
+impl Asked {
+    fn of(project: &Project, request: &Request<'_>) -> Self {
+        let position = |token: Option<&str>| match Cursor::read(token?, project.digest)? {
+            Cursor::At(position) => Some(position),
+            Cursor::Empty => None,
+        };
+        let (after, through) = (position(request.after), position(request.through));
+        Self { after, through, has_through: request.through.is_some() }
+    }
+
+    /// Whether more is asked of a thread of Codex than where its chain ends: entries, or a digest in front of the end.
+    fn needs(&self, thread: Digest, end: &End, current: bool) -> bool {
+        let named = |position: Option<Position>| position.filter(|position| position.is_of(Host::Codex, thread));
+        let is_at_end = |position: Position| position.length == end.length;
+        let (after, through) = (named(self.after), named(self.through));
+        let nothing_new = after.is_some_and(is_at_end) && through.is_none_or(is_at_end);
+        let is_read = through.is_some() || (current && !self.has_through);
+        (is_read && !nothing_new) || after.is_some_and(|after| !is_at_end(after))
+    }
 }
 
 impl Request<'_> {
@@ -193,31 +224,30 @@ impl<'c> Feed<'c> {
     }
 
     /// The entries of the page, and what follows it.
-    fn select(&self, project: &Project, request: &Request<'_>, page: Option<Page>) -> Result<Selection<'c>, Error> {
-        let series = &self.through.entries()[self.start..];
+    fn select(&self, project: &Project, request: &Request<'_>, page: Option<Page>) -> Result<Selection, Error> {
+        let (start, length) = (self.start, self.through.length - self.start);
         let mut offset = 0;
         if let Some(page) = page {
             offset = page.offset();
-            let seen = series.get(..offset).ok_or(Kind::Input)?;
-            if self.through.digest_of(seen) != page.prefix() {
+            if offset > length || self.through.digest_of(start..start + offset) != page.prefix() {
                 return Err(Kind::Input.into());
             }
         }
-        let end = series.len().min(offset + request.limit);
-        let next = request.after.filter(|_| end < series.len()).map(|after| {
+        let end = length.min(offset + request.limit);
+        let next = request.after.filter(|_| end < length).map(|after| {
             let id = Series::new(project.digest, after, &self.through.token);
-            id.page(end, self.through.digest_of(&series[..end])).write()
+            id.page(end, self.through.digest_of(start..start + end)).write()
         });
-        Ok(Selection { entries: &series[offset..end], next })
+        Ok(Selection { entries: self.through.entries(start + offset..start + end), next })
     }
 
     fn answer(self, request: &Request<'_>, next_token: Option<String>, turns: Vec<Turn>) -> Answer {
-        let chain = self.through.candidate.map(|candidate| &candidate.chain);
+        let candidate = self.through.candidate;
         Answer {
             schema: SCHEMA,
             status: self.status,
-            host: chain.map(|chain| chain.host),
-            thread_sha256: chain.map(|chain| chain.thread),
+            host: candidate.map(|candidate| candidate.host),
+            thread_sha256: candidate.map(|candidate| candidate.thread),
             after_cursor: request.after.map(str::to_owned),
             through_cursor: Some(self.through.token),
             turns,
@@ -244,7 +274,7 @@ impl<'c> Through<'c> {
                 Current::None => (Cursor::Empty, None),
                 Current::Thread(candidate) => (Cursor::end_of(candidate), Some(candidate)),
             };
-            let length = candidate.map_or(0, |candidate| candidate.chain.entries().len());
+            let length = candidate.map_or(0, |candidate| candidate.end.length);
             return Ok(Self { candidate, length, token: cursor.write(project.digest) });
         };
         let cursor = Cursor::read(token, project.digest).ok_or(Status::ResyncRequired)?;
@@ -260,22 +290,23 @@ impl<'c> Through<'c> {
         let Cursor::At(after) = after else { return Some((Status::Delta, 0)) };
         // Its own thread is looked at before any switch is told: it may be gone, or rolled back.
         holding(after, candidates)?;
-        let chain = &self.candidate?.chain;
-        if after.host != chain.host {
+        let candidate = self.candidate?;
+        if after.host != candidate.host {
             Some((Status::HostSwitched, 0))
-        } else if after.thread != chain.thread {
+        } else if after.thread != candidate.thread {
             Some((Status::ThreadSwitched, 0))
         } else {
             (after.length <= self.length).then_some((Status::Delta, after.length))
         }
     }
 
-    fn entries(&self) -> &'c [Entry] {
-        self.candidate.map_or(&[], |candidate| &candidate.chain.entries()[..self.length])
+    fn entries(&self, range: Range<usize>) -> Vec<Entry> {
+        self.candidate.map_or_else(Vec::new, |candidate| candidate.entries(range))
     }
 
-    fn digest_of(&self, entries: &[Entry]) -> Digest {
-        self.candidate.map_or_else(|| Digest::of(""), |candidate| candidate.chain.digest_of(entries))
+    fn digest_of(&self, range: Range<usize>) -> Digest {
+        let of = |candidate: &Candidate| chain::digest_of(candidate.host, candidate.thread, &candidate.entries(range));
+        self.candidate.map_or_else(|| Digest::of(""), of)
     }
 }
 
@@ -284,8 +315,8 @@ fn holding(at: Position, candidates: &[Candidate]) -> Option<&Candidate> {
     candidates.iter().find(|candidate| at.holds_in(candidate))
 }
 
-struct Selection<'c> {
-    entries: &'c [Entry],
+struct Selection {
+    entries: Vec<Entry>,
     next: Option<String>,
 }
 
@@ -322,8 +353,8 @@ fn turns(candidate: &Candidate, entries: &[Entry], bodies: Vec<Pair>) -> Vec<Tur
     let turn = |(entry, pair): (&Entry, Pair)| {
         let ((user, user_cut), (assistant, assistant_cut)) = (cut(pair.user), cut(pair.assistant));
         Turn {
-            host: candidate.chain.host,
-            thread_sha256: candidate.chain.thread,
+            host: candidate.host,
+            thread_sha256: candidate.thread,
             origin_sha256: entry.origin,
             user_sha256: entry.user,
             assistant_sha256: entry.assistant,

@@ -48,12 +48,12 @@ pub struct Thread {
 /// [`Kind::Internal`](crate::error::Kind::Internal) when a store cannot be read.
 pub fn threads(stores: &Stores, project: &Path, mapping: Mapping) -> Result<Threads, Error> {
     let project = Project::open(project)?;
-    let mut candidates = hosts::candidates(stores, &project.resolved, mapping)?;
+    let mut candidates = hosts::candidates(stores, &project.resolved, mapping, &|_, _, _| false)?;
     candidates.sort_by_key(|candidate| Reverse(candidate.rank()));
     let threads = candidates.iter().map(|candidate| Thread {
-        host: candidate.chain.host,
-        thread_sha256: candidate.chain.thread,
-        last_completed_at: candidate.latest(),
+        host: candidate.host,
+        thread_sha256: candidate.thread,
+        last_completed_at: candidate.end.completed_at,
         through_cursor: Cursor::end_of(candidate).write(project.digest),
     });
     Ok(Threads {

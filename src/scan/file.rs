@@ -3,23 +3,24 @@
 //! A large plain file is mapped where the caller allows it. Everything else (small files, packed ones, and all files where
 //! mapping is not allowed) is read through one buffer.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use memmap2::MmapOptions;
-use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use throughline_parsers::codex::{Meta, Turns};
+use throughline_parsers::codex::{MissingRow, RowRef};
 
 use super::buffer::Buffer;
-use super::folders::{self, Folder, Listed};
+use super::folders::{self, Listed};
 use super::parts::Parts;
-use super::reading::{Contents, FirstObject, Reading, first_object_of};
-use super::stream::streamed;
+use super::reading::{Contents, FirstObject, State, first_object_of};
+use super::rows::{Print, print_at};
+use super::stamps::Stamps;
+use super::stream::{Source, streamed};
 
 /// Files up to this size are read into a buffer, which then costs less than mapping.
 const SMALL: u64 = 1 << 20;
@@ -44,8 +45,10 @@ pub enum Mapping {
 #[derive(Debug)]
 pub struct Rollout {
     file: File,
-    stamps: Metadata,
-    packed: bool,
+    /// Whether it is a zstd stream.
+    pub packed: bool,
+    /// What it was when it was opened.
+    pub stamps: Stamps,
 }
 
 impl Rollout {
@@ -57,117 +60,206 @@ impl Rollout {
     pub fn open(listed: &Listed) -> io::Result<Option<Self>> {
         let packed = listed.name.packed;
         for packed in [packed, !packed] {
-            if let Some(found) = Self::open_path(&listed.path, packed)? {
-                return Ok(found.regular());
+            if let Some(found) = open_path(&listed.path, packed)? {
+                return Self::new(found, packed);
             }
         }
-        match folders::again(listed)? {
-            Some(again) => Ok(Self::open_path(&again.path, again.name.packed)?.and_then(Self::regular)),
+        let Some(again) = folders::again(listed)? else { return Ok(None) };
+        match open_path(&again.path, again.name.packed)? {
+            Some(found) => Self::new(found, again.name.packed),
             None => Ok(None),
         }
     }
 
-    fn open_path(plain: &Path, packed: bool) -> io::Result<Option<Self>> {
-        let path = if packed { packed_path(plain) } else { plain.to_path_buf() };
-        let file = match rustix::fs::open(path, FLAGS, Mode::empty()) {
-            Ok(file) => File::from(file),
-            Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let stamps = file.metadata()?;
-        Ok(Some(Self { file, stamps, packed }))
+    /// Opens a rollout by its name in an open folder; `None` where that is not as simple as that.
+    fn open_in(folder: &OwnedFd, listed: &Listed) -> Option<Self> {
+        let plain = listed.path.file_name().filter(|_| !listed.name.packed)?;
+        let file = rustix::fs::openat(folder, plain, FLAGS, Mode::empty()).ok()?;
+        Self::new(File::from(file), false).ok()?
     }
 
-    fn regular(self) -> Option<Self> {
-        self.stamps.is_file().then_some(self)
+    fn new(file: File, packed: bool) -> io::Result<Option<Self>> {
+        let found = Stamps::of_open(&file)?;
+        Ok(found.is_file().then_some(Self { file, packed, stamps: found.stamps }))
     }
 
-    /// Everything up to byte `end` of the (unpacked) file, or up to its present end. `turns` is the state to begin with, at
-    /// the start of the file.
+    /// Its first object, if one can be read.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn contents(
-        &self,
-        end: Option<u64>,
-        turns: Turns,
-        mapping: Mapping,
-        buffer: &mut Buffer,
-    ) -> io::Result<Contents> {
-        if self.packed {
-            return streamed(|| Ok(self.unpacked()?.take(end.unwrap_or(u64::MAX))), &turns, buffer);
+    pub fn first_object(&self, buffer: &mut Buffer) -> io::Result<FirstObject> {
+        match self.packed {
+            true => first_object_of(&mut Packed::of(self, u64::MAX).open(0)?, buffer),
+            false => first_object_of(&mut FileFrom { file: &self.file, at: 0 }, buffer),
         }
-        // What is appended from here on is the next read's.
-        let len = self.stamps.len().min(end.unwrap_or(u64::MAX));
-        let plain = || Ok(self.plain().take(len));
-        if mapping == Mapping::Never || len <= SMALL {
-            return streamed(plain, &turns, buffer);
-        }
-        let contents = self.mapped(len, &turns, buffer)?;
-        if self.file.metadata()?.size() < len {
-            // Cut short while it was mapped: parts of it may have read as zeros.
-            return streamed(plain, &turns, buffer);
-        }
-        Ok(contents)
     }
 
-    fn mapped(&self, len: u64, turns: &Turns, buffer: &mut Buffer) -> io::Result<Contents> {
+    /// Everything from a state on up to byte `end` of the (unpacked) file, or up to its present end.
+    ///
+    /// # Errors
+    /// The file cannot be read. Inside, [`MissingRow`] when a message that was read earlier is not where it was.
+    pub fn read(
+        &self,
+        mut state: State,
+        end: Option<u64>,
+        mapping: Mapping,
+        buffer: &mut Buffer,
+    ) -> io::Result<Result<Contents, MissingRow>> {
+        if self.packed {
+            return streamed(&Packed::of(self, end.unwrap_or(u64::MAX)), state, buffer);
+        }
+        // What is appended from here on is the next read's.
+        let len = self.stamps.size.min(end.unwrap_or(u64::MAX));
+        let plain = Plain { file: &self.file, len };
+        if mapping == Mapping::Never || len.saturating_sub(state.offset) <= SMALL {
+            return streamed(&plain, state, buffer);
+        }
+        if state.first.is_none() {
+            state.first = first_object_of(&mut plain.open(0)?, buffer)?;
+        }
+        let start = (state.offset == 0).then(|| state.clone());
+        let contents = self.mapped(len, state)?;
+        if self.now()?.size >= len {
+            return Ok(contents);
+        }
+        // Cut short while it was mapped: parts of it may have read as zeros.
+        match start {
+            Some(start) => streamed(&plain, start, buffer),
+            None => Ok(Err(MissingRow)),
+        }
+    }
+
+    fn mapped(&self, len: u64, state: State) -> io::Result<Result<Contents, MissingRow>> {
         let len = usize::try_from(len).map_err(|_| ErrorKind::FileTooLarge)?;
         // SAFETY: the mapping is read-only and private to this call. That the file's bytes may change under it is what
         // mapping means here: they are only ever looked at as bytes, every position found in them is used with bounds
         // checks, and no decision that `unsafe` code relies on is made from them. Cutting the file short raises SIGBUS,
         // which whoever chose `Mapping::LargeFiles` has promised to handle.
         let map = unsafe { MmapOptions::new().len(len).map(&self.file)? };
-        let mut reading = Reading::begin(first_object_of(&mut self.plain().take(len as u64), buffer)?, turns);
-        Parts::of(&map).read_into(&mut reading);
-        Ok(reading.finish())
+        Ok(Parts::read(&map, state))
     }
 
-    fn first_object(&self, buffer: &mut Buffer) -> io::Result<FirstObject> {
-        match self.packed {
-            true => first_object_of(&mut self.unpacked()?, buffer),
-            false => first_object_of(&mut self.plain(), buffer),
+    /// What it is now.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn now(&self) -> io::Result<Stamps> {
+        Ok(Stamps::of_open(&self.file)?.stamps)
+    }
+
+    /// Reads bytes of the file itself into the buffer, all that it holds; false when they cannot be had.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        self.file.read_exact_at(buffer, offset).is_ok()
+    }
+
+    /// The print of a row of a plain file; `None` when it cannot be had.
+    pub fn print_at(&self, at: RowRef) -> Option<Print> {
+        print_at(at, &|offset: u64, buffer: &mut [u8]| self.read_at(offset, buffer), &mut Vec::new())
+    }
+}
+
+fn open_path(plain: &Path, packed: bool) -> io::Result<Option<File>> {
+    let path = if packed { packed_path(plain) } else { plain.to_path_buf() };
+    match rustix::fs::open(path, FLAGS, Mode::empty()) {
+        Ok(file) => Ok(Some(File::from(file))),
+        Err(Errno::NOENT | Errno::LOOP) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The bytes of a plain file up to where they are read.
+struct Plain<'f> {
+    file: &'f File,
+    len: u64,
+}
+
+impl<'f> Source for Plain<'f> {
+    type Stream = io::Take<FileFrom<'f>>;
+
+    fn open(&self, offset: u64) -> io::Result<Self::Stream> {
+        Ok(FileFrom { file: self.file, at: offset }.take(self.len.saturating_sub(offset)))
+    }
+
+    fn row(&self, at: RowRef) -> Option<Vec<u8>> {
+        if at.span().end > self.len {
+            return None;
+        }
+        let mut bytes = vec![0; usize::try_from(at.len).ok()?];
+        self.file.read_exact_at(&mut bytes, at.offset).ok()?;
+        Some(bytes)
+    }
+
+    fn most_behind(&self, offset: u64) -> Option<u64> {
+        Some(self.len.saturating_sub(offset))
+    }
+}
+
+/// The bytes in a packed file, which are only ever read from their start.
+struct Packed<'f> {
+    file: &'f File,
+    end: u64,
+}
+
+impl<'f> Packed<'f> {
+    fn of(rollout: &'f Rollout, end: u64) -> Self {
+        Self { file: &rollout.file, end }
+    }
+}
+
+impl<'f> Source for Packed<'f> {
+    type Stream = io::Take<Decodable<zstd::Decoder<'static, io::BufReader<FileFrom<'f>>>>>;
+
+    fn open(&self, offset: u64) -> io::Result<Self::Stream> {
+        let mut bytes = Decodable(zstd::Decoder::new(FileFrom { file: self.file, at: 0 })?);
+        io::copy(&mut bytes.by_ref().take(offset), &mut io::sink())?;
+        Ok(bytes.take(self.end.saturating_sub(offset)))
+    }
+
+    fn row(&self, _at: RowRef) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn most_behind(&self, _offset: u64) -> Option<u64> {
+        None
+    }
+}
+
+/// Opens listed rollouts of one folder: by name in the folder, files cost no walk along their path.
+#[derive(Debug)]
+pub struct Opener {
+    folder: Option<OwnedFd>,
+}
+
+impl Opener {
+    /// For the files of this folder.
+    pub fn of(folder: &Path) -> Self {
+        Self { folder: rustix::fs::open(folder, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok() }
+    }
+
+    /// The stamps of a rollout, without opening it; `None` when it is not there under its name, or no regular file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn stamps(&self, listed: &Listed) -> io::Result<Option<Stamps>> {
+        let path = listed.file();
+        let found = match (&self.folder, path.file_name()) {
+            (Some(folder), Some(name)) => Stamps::of_path(folder, Path::new(name))?,
+            _ => Stamps::of_path(rustix::fs::CWD, &path)?,
+        };
+        Ok(found.filter(|found| found.is_file()).map(|found| found.stamps))
+    }
+
+    /// Opens a rollout; `None` when it is gone.
+    ///
+    /// # Errors
+    /// It is there and cannot be opened.
+    pub fn open(&self, listed: &Listed) -> io::Result<Option<Rollout>> {
+        match self.folder.as_ref().and_then(|folder| Rollout::open_in(folder, listed)) {
+            Some(rollout) => Ok(Some(rollout)),
+            // In any case of doubt as every other file is opened.
+            None => Rollout::open(listed),
         }
     }
-
-    /// The bytes of a plain file from its start.
-    fn plain(&self) -> FileFrom<'_> {
-        FileFrom { file: &self.file, at: 0 }
-    }
-
-    /// The bytes in a packed file from their start.
-    fn unpacked(&self) -> io::Result<impl Read> {
-        Ok(Decodable(zstd::Decoder::new(self.plain())?))
-    }
-}
-
-/// The identities of the rollouts of one folder: those that have one.
-///
-/// # Errors
-/// A rollout cannot be read.
-pub fn identities(folder: Folder) -> io::Result<Vec<(Listed, Meta)>> {
-    // Opened by name in their folder, files cost no walk along their path.
-    let directory = rustix::fs::open(&folder.path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok();
-    let identify = |buffer: &mut Buffer, listed: Listed| {
-        let first = match directory.as_ref().and_then(|directory| first_object_in(directory, &listed, buffer)) {
-            Some(first) => first,
-            // In any case of doubt as every other file is opened.
-            None => match Rollout::open(&listed)? {
-                Some(rollout) => rollout.first_object(buffer)?,
-                None => None,
-            },
-        };
-        Ok(first.and_then(|(meta, _)| Some((listed, meta?))))
-    };
-    let identities = folder.rollouts.into_par_iter().map_init(Buffer::default, identify);
-    identities.filter_map(Result::transpose).collect()
-}
-
-/// The first object of a rollout in this folder; `None` where it cannot be read as simply as that.
-fn first_object_in(directory: &OwnedFd, listed: &Listed, buffer: &mut Buffer) -> Option<FirstObject> {
-    let plain = listed.path.file_name().filter(|_| !listed.name.packed)?;
-    let file = rustix::fs::openat(directory, plain, FLAGS, Mode::empty()).ok()?;
-    first_object_of(&mut FileFrom { file: &File::from(file), at: 0 }, buffer).ok()
 }
 
 fn packed_path(plain: &Path) -> PathBuf {
@@ -177,14 +269,14 @@ fn packed_path(plain: &Path) -> PathBuf {
 }
 
 /// A file read from a position of this reader's own.
-struct FileFrom<'f> {
+pub struct FileFrom<'f> {
     file: &'f File,
     at: u64,
 }
 
 impl Read for FileFrom<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = std::os::unix::fs::FileExt::read_at(self.file, buffer, self.at)?;
+        let read = self.file.read_at(buffer, self.at)?;
         self.at += read as u64;
         Ok(read)
     }
@@ -206,6 +298,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::fs;
+    use throughline_parsers::codex::{Meta, Turns};
+    use throughline_parsers::pack::{Pack, Packer, Unpacker};
 
     const THREAD: &str = "019c0000-0000-7000-8000-000000000001";
 
@@ -243,9 +337,46 @@ mod tests {
     }
 
     fn completed(listed: &Listed, end: Option<u64>, mapping: Mapping) -> (Option<Meta>, String) {
+        told(&read_on(listed, State::default(), end, mapping))
+    }
+
+    fn read_on(listed: &Listed, state: State, end: Option<u64>, mapping: Mapping) -> Contents {
         let rollout = Rollout::open(listed).unwrap().unwrap();
-        let contents = rollout.contents(end, Turns::default(), mapping, &mut Buffer::default()).unwrap();
-        (contents.meta, format!("{:?}", contents.turns.completed_in(THREAD.parse().unwrap(), contents.copied)))
+        rollout.read(state, end, mapping, &mut Buffer::default()).unwrap().unwrap()
+    }
+
+    fn told(contents: &Contents) -> (Option<Meta>, String) {
+        let completed = contents.turns().completed_in(THREAD.parse().unwrap(), contents.copied());
+        (contents.meta().cloned(), format!("{completed:?}"))
+    }
+
+    /// A state as it is when it was saved and taken up again.
+    fn taken_up(state: &State) -> State {
+        let mut packer = Packer::default();
+        state.turns.pack(&mut packer);
+        State { turns: Turns::unpack(&mut Unpacker::new(&packer.finish())).unwrap(), ..state.clone() }
+    }
+
+    #[test]
+    fn reading_on_is_reading_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("rollout-2026-07-01T00-00-00-{THREAD}.jsonl"));
+        let text = rollout();
+        fs::write(&path, &text).unwrap();
+        let listed = listed(&path, false);
+        let at_once = read_on(&listed, State::default(), None, Mapping::Never);
+        let size = text.len() as u64;
+        for n in 0..40 {
+            let cut = size * n / 40 + n;
+            for mapping in [Mapping::Never, Mapping::LargeFiles] {
+                let before = read_on(&listed, State::default(), Some(cut), mapping);
+                let line_start = text.as_bytes()[..cut as usize].iter().rposition(|byte| *byte == b'\n');
+                assert_eq!(before.state.offset, line_start.map_or(0, |at| at as u64 + 1));
+                let after = read_on(&listed, taken_up(&before.state), None, mapping);
+                assert_eq!(told(&after), told(&at_once), "cut at {cut}, {mapping:?}");
+                assert_eq!(after.state.rows, at_once.state.rows, "cut at {cut}, {mapping:?}");
+            }
+        }
     }
 
     #[test]
@@ -276,9 +407,8 @@ mod tests {
         for (damaged, has_identity) in [(&packed[..packed.len() / 2], true), (&packed[..3], false), (b"no zstd", false)]
         {
             fs::write(packed_path(&path), damaged).unwrap();
-            let rollout = Rollout::open(&listed(&path, true)).unwrap().unwrap();
-            let contents = rollout.contents(None, Turns::default(), Mapping::Never, &mut Buffer::default()).unwrap();
-            assert_eq!(contents.meta.is_some(), has_identity);
+            let contents = read_on(&listed(&path, true), State::default(), None, Mapping::Never);
+            assert_eq!(contents.meta().is_some(), has_identity);
         }
     }
 
@@ -292,7 +422,6 @@ mod tests {
         fs::remove_dir(&path).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
         assert!(Rollout::open(&listed(&path, false)).unwrap().is_none());
-        let folder = Folder { path: folder.path().to_owned(), rollouts: vec![listed(&path, false)] };
-        assert!(identities(folder).unwrap().is_empty());
+        assert!(Opener::of(folder.path()).open(&listed(&path, false)).unwrap().is_none());
     }
 }

@@ -1,10 +1,9 @@
-//! Which rollouts there are.
+//! Which rollouts there are in one folder.
 
 use std::fs::{self, DirEntry};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use rayon::prelude::*;
 use throughline_parsers::codex::RolloutName;
 
 /// A rollout file that was listed.
@@ -16,54 +15,40 @@ pub struct Listed {
     pub name: RolloutName,
 }
 
-/// The rollouts of one folder.
-#[derive(Debug, Default)]
-pub struct Folder {
-    /// Where it is.
-    pub path: PathBuf,
-    /// What is in it.
-    pub rollouts: Vec<Listed>,
-}
-
-/// All rollouts below `root`, folder by folder, in no order. Links below it are not followed; a packed file counts only where the plain one
-/// is not beside it. No root is no rollouts.
-///
-/// # Errors
-/// The root cannot be looked at, or a folder cannot be listed: leaving it out could hide the rollout that matters.
-pub fn rollouts(root: &Path) -> io::Result<Vec<Folder>> {
-    match fs::metadata(root) {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-        Ok(_) => {}
+impl Listed {
+    /// The rollout of this name in a folder; `None` for a name that is no rollout's.
+    pub fn named(folder: &Path, file_name: &str) -> Option<Self> {
+        let name = RolloutName::parse(file_name)?;
+        Some(Self { path: folder.join(file_name.strip_suffix(".zst").unwrap_or(file_name)), name })
     }
-    let mut found = Vec::new();
-    // Level by level: the folders of one level are listed at once.
-    let mut level = vec![root.to_path_buf()];
-    while !level.is_empty() {
-        let listed: Vec<_> = level.into_par_iter().map(list).collect::<io::Result<_>>()?;
-        level = Vec::new();
-        for (folder, below) in listed {
-            found.extend(Some(folder).filter(|folder| !folder.rollouts.is_empty()));
-            level.extend(below);
+
+    /// The path of the file that is there.
+    pub fn file(&self) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        if self.name.packed {
+            path.push(".zst");
         }
+        PathBuf::from(path)
     }
-    Ok(found)
 }
 
-/// Looks for one rollout once more, in its own folder, under both of its names.
+/// What is in one folder.
+#[derive(Debug, Default)]
+pub struct Inside {
+    /// The rollouts; a packed file counts only where the plain one is not beside it.
+    pub rollouts: Vec<Listed>,
+    /// The folders. (Links are neither.)
+    pub folders: Vec<PathBuf>,
+}
+
+/// Lists one folder; one that has vanished has nothing.
 ///
 /// # Errors
-/// The folder is there and cannot be listed.
-pub fn again(listed: &Listed) -> io::Result<Option<Listed>> {
-    let Some(folder) = listed.path.parent() else { return Ok(None) };
-    Ok(list(folder.to_path_buf())?.0.rollouts.into_iter().find(|other| other.path == listed.path))
-}
-
-/// Lists one folder: its rollouts, and the folders in it. One that has vanished has nothing.
-fn list(path: PathBuf) -> io::Result<(Folder, Vec<PathBuf>)> {
-    let (mut folder, mut below) = (Folder { path, rollouts: Vec::new() }, Vec::new());
-    let entries = match fs::read_dir(&folder.path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((folder, below)),
+/// It is there and cannot be listed.
+pub fn list(path: &Path) -> io::Result<Inside> {
+    let mut inside = Inside::default();
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(inside),
         entries => entries?,
     };
     for entry in entries {
@@ -73,24 +58,30 @@ fn list(path: PathBuf) -> io::Result<(Folder, Vec<PathBuf>)> {
             kind => kind?,
         };
         if kind.is_dir() {
-            below.push(entry.path());
+            inside.folders.push(entry.path());
         } else if kind.is_file() {
-            folder.rollouts.extend(rollout(&folder.path, &entry));
+            inside.rollouts.extend(rollout(path, &entry));
         }
     }
-    if folder.rollouts.iter().any(|listed| listed.name.packed) {
+    if inside.rollouts.iter().any(|listed| listed.name.packed) {
         // Where a rollout is there in both forms, the plain one is to stay.
-        folder.rollouts.sort_unstable_by(|a, b| (&a.path, a.name.packed).cmp(&(&b.path, b.name.packed)));
-        folder.rollouts.dedup_by(|second, first| second.path == first.path);
+        inside.rollouts.sort_unstable_by(|a, b| (&a.path, a.name.packed).cmp(&(&b.path, b.name.packed)));
+        inside.rollouts.dedup_by(|second, first| second.path == first.path);
     }
-    Ok((folder, below))
+    Ok(inside)
+}
+
+/// Looks for one rollout once more, in its own folder, under both of its names.
+///
+/// # Errors
+/// The folder is there and cannot be listed.
+pub fn again(listed: &Listed) -> io::Result<Option<Listed>> {
+    let Some(folder) = listed.path.parent() else { return Ok(None) };
+    Ok(list(folder)?.rollouts.into_iter().find(|other| other.path == listed.path))
 }
 
 fn rollout(folder: &Path, entry: &DirEntry) -> Option<Listed> {
-    let file_name = entry.file_name();
-    let file_name = file_name.to_str()?;
-    let name = RolloutName::parse(file_name)?;
-    Some(Listed { path: folder.join(file_name.strip_suffix(".zst").unwrap_or(file_name)), name })
+    Listed::named(folder, entry.file_name().to_str()?)
 }
 
 #[cfg(test)]
@@ -102,7 +93,7 @@ mod tests {
     #[test]
     fn only_regular_rollouts_are_listed_and_a_plain_one_beats_its_packed_one() {
         let root = tempfile::tempdir().unwrap();
-        let day = root.path().join("2026/01/05");
+        let day = root.path().join("05");
         fs::create_dir_all(&day).unwrap();
         let name = |n: u32| format!("rollout-2026-01-05T10-00-00-019c0000-0000-7000-8000-{n:012}.jsonl");
         for file in [name(1), name(1) + ".zst", name(2) + ".zst", "other.jsonl".to_owned()] {
@@ -111,20 +102,16 @@ mod tests {
         fs::create_dir(day.join(name(3))).unwrap();
         symlink(day.join(name(1)), day.join(name(4))).unwrap();
         symlink("../..", day.join("loop")).unwrap();
-        let mut found: Vec<_> = rollouts(root.path()).unwrap().into_iter().flat_map(|folder| folder.rollouts).collect();
-        found.sort_by_key(|listed| listed.path.clone());
-        let found: Vec<_> = found.into_iter().map(|listed| (listed.path, listed.name.packed)).collect();
+        let inside = list(&day).unwrap();
+        assert_eq!(inside.folders, [day.join(name(3))]);
+        let mut found: Vec<_> = inside.rollouts.into_iter().map(|listed| (listed.path, listed.name.packed)).collect();
+        found.sort();
         assert_eq!(found, [(day.join(name(1)), false), (day.join(name(2)), true)]);
         fs::remove_file(day.join(name(1))).unwrap();
-        let listed = Listed { path: day.join(name(1)), name: RolloutName::parse(&name(1)).unwrap() };
-        assert!(again(&listed).unwrap().unwrap().name.packed);
-    }
-
-    #[test]
-    fn no_root_is_no_rollouts_and_a_file_in_its_place_is_an_error() {
-        let root = tempfile::tempdir().unwrap();
-        assert_eq!(rollouts(&root.path().join("sessions")).unwrap().len(), 0);
-        fs::write(root.path().join("sessions"), "").unwrap();
-        assert!(rollouts(&root.path().join("sessions")).is_err());
+        let listed = Listed::named(&day, &name(1)).unwrap();
+        assert_eq!(again(&listed).unwrap().unwrap().file(), day.join(name(1) + ".zst"));
+        assert!(list(&day.join("gone")).unwrap().rollouts.is_empty());
+        fs::write(day.join("file"), "").unwrap();
+        assert!(list(&day.join("file")).is_err());
     }
 }

@@ -5,9 +5,13 @@
 //! [`buffer`]; both find their way by `stops`, as fast as the processor can, and give the rows to a [`reading`].
 
 pub mod buffer;
+pub mod checkpoint;
 pub mod file;
 pub mod folders;
 mod parts;
 pub mod reading;
+pub mod rows;
+pub mod stamps;
 mod stops;
 mod stream;
+pub mod tree;

@@ -51,12 +51,14 @@ fn scripted(threads: &Threads) -> Pairs {
 
 fn found(candidates: &[Candidate]) -> Pairs {
     let mut found = Pairs::new();
-    for Candidate { chain, floor, session } in candidates {
-        assert_eq!((chain.host, *floor), (Host::Codex, 1));
-        assert_eq!(Digest::of(session.strip_prefix("codex:").unwrap()), chain.thread);
-        assert!(chain.entries().iter().all(|entry| entry.origin == Digest::of_body(session)));
-        let pairs = chain.entries().iter().map(|entry| (entry.user, entry.assistant, entry.completed_at));
-        assert!(found.insert(chain.thread, pairs.collect()).is_none(), "a thread is one candidate");
+    for candidate in candidates {
+        let Candidate { host, thread, floor, session, .. } = candidate;
+        assert_eq!((*host, *floor), (Host::Codex, 1));
+        assert_eq!(Digest::of(session.strip_prefix("codex:").unwrap()), *thread);
+        let entries = candidate.entries(0..candidate.end.length);
+        assert!(entries.iter().all(|entry| entry.origin == Digest::of_body(session)));
+        let pairs = entries.iter().map(|entry| (entry.user, entry.assistant, entry.completed_at));
+        assert!(found.insert(*thread, pairs.collect()).is_none(), "a thread is one candidate");
     }
     found
 }
@@ -72,8 +74,12 @@ fn every_version_of_codex_is_read_to_the_pairs_of_its_script() {
         fs::create_dir(home.path().join(".codex")).unwrap();
         symlink(samples("codex-real").join(version).join("sessions"), home.path().join(".codex/sessions")).unwrap();
         let scripted = scripted(threads);
-        for mapping in [Mapping::Never, Mapping::LargeFiles] {
-            let candidates = candidates(&Stores::below(home.path()), &project, mapping).unwrap();
+        let cached = Stores::below(home.path());
+        let uncached = Stores { cache: None, ..cached.clone() };
+        let ways = [(&uncached, Mapping::Never), (&uncached, Mapping::LargeFiles), (&cached, Mapping::Never)];
+        // What the last of these remembers is read by the one behind it.
+        for (stores, mapping) in ways.into_iter().chain([(&cached, Mapping::Never)]) {
+            let candidates = candidates(stores, &project, mapping, &|_, _, _| true).unwrap();
             assert_eq!(found(&candidates), scripted, "{version}, {mapping:?}");
         }
         pairs += scripted.values().map(Vec::len).sum::<usize>();

@@ -1,6 +1,5 @@
 //! The rows that matter, as values.
 
-use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::meta::{Meta, MetaMembers};
@@ -56,7 +55,7 @@ pub enum End {
 }
 
 /// The two sides of a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The person (or program) that asks.
     User,
@@ -65,7 +64,7 @@ pub enum Role {
 }
 
 /// The two shapes in which Codex writes the same message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `user_message`, `agent_message`.
     Event,
@@ -85,7 +84,7 @@ pub struct Message {
 }
 
 /// The id of a turn: a UUID in practice, any text in principle.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TurnId {
     /// A UUID in its canonical spelling.
     Uuid(Uuid),

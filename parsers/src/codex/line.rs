@@ -7,12 +7,12 @@
 use std::ops::Range;
 
 use memchr::memmem;
-use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::event::{Event, read_object, read_row, read_text};
 use super::meta::Meta;
 use crate::json::Reader;
+use crate::pack::{Pack, Packer, Unpacker};
 
 /// How a row begins, as Codex writes it.
 pub(crate) const ROW_START: &[u8] = b"{\"timestamp\":\"";
@@ -30,7 +30,7 @@ pub struct Row {
 }
 
 /// Where the object of a row stands in its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowRef {
     /// Offset of its first byte.
     pub offset: u64,
@@ -42,6 +42,18 @@ impl RowRef {
     /// The positions of its bytes.
     pub fn span(&self) -> Range<u64> {
         self.offset..self.offset + self.len
+    }
+}
+
+impl Pack for RowRef {
+    fn pack(&self, packer: &mut Packer) {
+        packer.number(self.offset);
+        packer.number(self.len);
+    }
+
+    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        let (offset, len) = (unpacker.number()?, unpacker.number()?);
+        offset.checked_add(len).map(|_| Self { offset, len })
     }
 }
 

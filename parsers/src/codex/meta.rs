@@ -1,12 +1,11 @@
 //! `session_meta`: what a rollout says of itself in its first row.
 
-use serde::{Deserialize, Serialize};
-
 use super::name::Uuid;
 use crate::json::{Object, Value};
+use crate::pack::{Pack, Packer, Unpacker};
 
 /// The identity of a rollout: the `session_meta` that is the first object of its file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// `payload.id` where it is set, in its own spelling. Never `session_id`: that is the root of the tree of agents.
     pub id: Option<String>,
@@ -21,7 +20,7 @@ pub struct Meta {
 }
 
 /// `history_base`: the file that is continued, and how much of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryBase {
     /// Its field is called `thread_id`, but it is the last UUID of a file name.
     pub rollout: Uuid,
@@ -88,5 +87,36 @@ impl HistoryBase {
         let [rollout, end] = object.fields(["thread_id", "end_byte_offset"]);
         let Some(Value::Number(end)) = end else { return None };
         Some(Self { rollout: rollout?.text()?.parse().ok()?, end: u64::try_from(end.integer()?).unwrap_or(0) })
+    }
+}
+
+impl Pack for Meta {
+    fn pack(&self, packer: &mut Packer) {
+        self.id.pack(packer);
+        self.cwd.pack(packer);
+        self.root.pack(packer);
+        self.forked.pack(packer);
+        self.base.pack(packer);
+    }
+
+    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        Some(Self {
+            id: Option::unpack(unpacker)?,
+            cwd: Option::unpack(unpacker)?,
+            root: bool::unpack(unpacker)?,
+            forked: bool::unpack(unpacker)?,
+            base: Option::unpack(unpacker)?,
+        })
+    }
+}
+
+impl Pack for HistoryBase {
+    fn pack(&self, packer: &mut Packer) {
+        self.rollout.pack(packer);
+        packer.number(self.end);
+    }
+
+    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        Some(Self { rollout: Uuid::unpack(unpacker)?, end: unpacker.number()? })
     }
 }

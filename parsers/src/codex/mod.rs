@@ -11,4 +11,4 @@ pub(crate) use line::ROW_START;
 pub use line::{Row, RowRef, first_object, read_line, said_in};
 pub use meta::{HistoryBase, Meta};
 pub use name::{RolloutName, Uuid};
-pub use turns::{Completed, MissingRow, Turn, Turns};
+pub use turns::{Completed, MissingRow, Pair, Turn, Turns};

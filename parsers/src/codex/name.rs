@@ -3,12 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use crate::json::Bad;
+use crate::pack::{Pack, Packer, Unpacker};
 
 /// A UUID in lowercase hex with hyphens; ordered as its text is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uuid(u128);
 
 impl Uuid {
@@ -71,6 +70,16 @@ impl fmt::Display for Uuid {
 impl fmt::Debug for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+impl Pack for Uuid {
+    fn pack(&self, packer: &mut Packer) {
+        packer.raw(&self.0.to_be_bytes());
+    }
+
+    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        Some(Self(u128::from_be_bytes(unpacker.raw(16)?.try_into().ok()?)))
     }
 }
 

@@ -6,13 +6,14 @@
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::event::{End, Event, Message, Role, Shape, TurnId};
 use super::line::{Row, RowRef};
 use super::name::Uuid;
 use crate::text::{Digest, JoinedBody};
+
+mod saved;
 
 /// A message that has to be read again does not stand any more where it stood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,22 +28,20 @@ impl std::fmt::Display for MissingRow {
 impl std::error::Error for MissingRow {}
 
 /// The turns of one rollout so far.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(from = "Saved", into = "Saved")]
+#[derive(Clone, Debug, Default)]
 pub struct Turns {
     turns: Vec<Turn>,
     open: Option<usize>,
     waiting: Waiting,
     started: u64,
     ended: u64,
-    /// The turns of each id, the latest last.
-    by_id: HashMap<TurnId, SmallVec<[usize; 1]>>,
+    by_id: ById,
     /// Whether texts are kept.
     keeping: bool,
 }
 
 /// One turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Its ordinal among the turns that were started in the file, from 1; `None` for the assistant's messages in front of
     /// the first prompt, which belong to no turn that can complete.
@@ -51,13 +50,14 @@ pub struct Turn {
     pub id: Option<TurnId>,
     /// How many prompts it has, with words or without.
     pub prompts: u64,
+    /// Where its first row stands: the one that opened it, or a message that had waited for it.
+    pub began: u64,
     state: State,
     /// The messages with text, where texts are kept.
-    #[serde(skip)]
     kept: Vec<(Role, String)>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     /// Messages still join it.
     Open(Box<Messages>),
@@ -66,7 +66,7 @@ enum State {
 }
 
 /// How a turn completed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
     /// The turn's number.
     pub number: u64,
@@ -80,12 +80,26 @@ pub struct Completed {
     pub assistant: Option<Digest>,
 }
 
+/// A completed turn with texts on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The turn's number.
+    pub number: u64,
+    /// Its place among the endings of the file.
+    pub order: u64,
+    /// When it completed, in milliseconds since the epoch.
+    pub at: i64,
+    /// Digest of the canonical user text.
+    pub user: Digest,
+    /// Digest of the canonical assistant text.
+    pub assistant: Digest,
+}
+
 /// The messages of an unfinished turn: where they stand, and what their texts come to.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 struct Messages {
     said: Vec<Said>,
     last: Option<LastSaid>,
-    #[serde(skip)]
     texts: Option<Texts>,
 }
 
@@ -98,14 +112,14 @@ impl PartialEq for Messages {
 impl Eq for Messages {}
 
 /// A message with text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Said {
     role: Role,
     at: RowRef,
 }
 
 /// What tells whether the next message is the last one again, in the other shape.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct LastSaid {
     role: Role,
     shape: Shape,
@@ -113,8 +127,7 @@ struct LastSaid {
 }
 
 /// The text of the last message, of which a saved state keeps the digest only.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(from = "Digest", into = "Digest")]
+#[derive(Clone, Debug)]
 enum LastText {
     Text(String),
     Digest(Digest),
@@ -124,25 +137,19 @@ impl PartialEq for LastText {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Text(this), Self::Text(other)) => this == other,
-            (this, other) => Digest::from(this.clone()) == Digest::from(other.clone()),
+            (this, other) => this.digest() == other.digest(),
         }
     }
 }
 
 impl Eq for LastText {}
 
-impl From<LastText> for Digest {
-    fn from(text: LastText) -> Self {
-        match text {
-            LastText::Text(text) => Self::of(&text),
-            LastText::Digest(digest) => digest,
+impl LastText {
+    fn digest(&self) -> Digest {
+        match self {
+            Self::Text(text) => Digest::of(text),
+            Self::Digest(digest) => *digest,
         }
-    }
-}
-
-impl From<Digest> for LastText {
-    fn from(digest: Digest) -> Self {
-        Self::Digest(digest)
     }
 }
 
@@ -154,13 +161,14 @@ struct Texts {
 }
 
 /// Messages outside any turn: they belong to the next one, from the first prompt on.
-#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 struct Waiting {
     prompts: u64,
+    /// Where the first message stands that waits.
+    began: Option<u64>,
     /// Messages of the assistant in front of the first prompt.
     leading: bool,
     messages: Messages,
-    #[serde(skip)]
     kept: Vec<(Role, String)>,
 }
 
@@ -178,7 +186,7 @@ impl Turns {
     pub fn apply(&mut self, row: &Row, fetch: impl FnMut(RowRef) -> Option<String>) -> Result<(), MissingRow> {
         match &row.event {
             Event::Meta(_) => {}
-            Event::Started { turn } => self.start(turn.clone()),
+            Event::Started { turn } => self.start(turn.clone(), row.at.offset),
             Event::Ended { turn, end } => self.end(turn.as_ref(), end, row.at, fetch)?,
             Event::RolledBack { prompts } => self.roll_back(*prompts),
             Event::Said { turn, message } => self.say(turn.as_ref(), message, row.at),
@@ -204,26 +212,31 @@ impl Turns {
         completed
     }
 
-    /// The completed turns, as they began.
-    pub fn completed(&self) -> impl Iterator<Item = Completed> {
-        self.turns.iter().filter_map(Turn::completed)
+    /// The pairs that are of this thread, in the order in which they completed.
+    pub fn pairs_in(&self, thread: Uuid, copied: bool) -> Vec<Pair> {
+        let mut pairs: Vec<_> = self.own(thread, copied).filter_map(Turn::pair).collect();
+        pairs.sort_unstable_by_key(|pair| pair.order);
+        pairs
     }
 
-    fn start(&mut self, id: Option<TurnId>) {
+    fn start(&mut self, id: Option<TurnId>, at: u64) {
         self.started += 1;
         let waiting = std::mem::take(&mut self.waiting);
+        let began = waiting.began.unwrap_or(at);
         if waiting.leading {
-            self.turns.push(Turn { number: None, id: None, prompts: 0, state: State::Over(None), kept: Vec::new() });
+            let state = State::Over(None);
+            self.turns.push(Turn { number: None, id: None, prompts: 0, began, state, kept: Vec::new() });
         }
         let begun = if waiting.prompts > 0 { waiting } else { Waiting::fresh() };
         let index = self.turns.len();
         if let Some(id) = &id {
-            self.by_id.entry(id.clone()).or_default().push(index);
+            self.by_id.push(id, index);
         }
         self.turns.push(Turn {
             number: Some(self.started),
             id,
             prompts: begun.prompts,
+            began,
             state: State::Open(Box::new(begun.messages)),
             kept: begun.kept,
         });
@@ -266,9 +279,7 @@ impl Turns {
         while left > 0 {
             let Some(turn) = self.turns.pop() else { break };
             left = left.saturating_sub(turn.prompts);
-            if let Some(indexes) = turn.id.as_ref().and_then(|id| self.by_id.get_mut(id)) {
-                indexes.pop();
-            }
+            self.by_id.pop(turn.id.as_ref(), self.turns.len());
         }
         self.open = self.open.filter(|open| *open < self.turns.len());
     }
@@ -298,14 +309,46 @@ impl Turns {
 
     /// The turn that an event is about: the one its id names, the open one first, then the latest; without an id, or while
     /// the open turn has none, the open one.
-    fn named(&self, id: Option<&TurnId>) -> Option<usize> {
+    fn named(&mut self, id: Option<&TurnId>) -> Option<usize> {
         let Some(id) = id else { return self.open };
         let open_id = self.open.map(|open| self.turns[open].id.as_ref());
         if open_id == Some(Some(id)) {
             return self.open;
         }
-        let latest = self.by_id.get(id).and_then(|indexes| indexes.last()).copied();
-        latest.or(self.open.filter(|_| open_id == Some(None)))
+        self.by_id.latest(id, &self.turns).or(self.open.filter(|_| open_id == Some(None)))
+    }
+}
+
+/// The turns of each id, the latest last. Of a state that was taken up again the turns are gone through only when one is
+/// asked for that is not the open one, which is seldom.
+#[derive(Clone, Debug, Default)]
+struct ById {
+    indexes: HashMap<TurnId, SmallVec<[usize; 1]>>,
+    /// So many turns, the first ones, are not in there yet.
+    missing: usize,
+}
+
+impl ById {
+    fn push(&mut self, id: &TurnId, index: usize) {
+        self.indexes.entry(id.clone()).or_default().push(index);
+    }
+
+    /// The turn at `index`, the last of all, is gone.
+    fn pop(&mut self, id: Option<&TurnId>, index: usize) {
+        if index < self.missing {
+            self.missing = index;
+        } else if let Some(indexes) = id.and_then(|id| self.indexes.get_mut(id)) {
+            indexes.pop();
+        }
+    }
+
+    fn latest(&mut self, id: &TurnId, turns: &[Turn]) -> Option<usize> {
+        for (index, turn) in turns[..std::mem::take(&mut self.missing)].iter().enumerate().rev() {
+            if let Some(id) = &turn.id {
+                self.indexes.entry(id.clone()).or_default().insert(0, index);
+            }
+        }
+        self.indexes.get(id)?.last().copied()
     }
 }
 
@@ -329,6 +372,12 @@ impl Turn {
             State::Over(completed) => completed,
             State::Open(_) => None,
         }
+    }
+
+    /// The pair that it is, if it completed with texts on both sides.
+    pub fn pair(&self) -> Option<Pair> {
+        let Completed { number, order, at, user, assistant } = self.completed()?;
+        Some(Pair { number, order, at, user: user?, assistant: assistant? })
     }
 
     /// Whether its id is a UUID of version 7 that is older than the thread: then it is a copy from another thread.
@@ -401,40 +450,11 @@ impl Waiting {
             // What the assistant said in front of the first prompt is not the turn's.
             *self = Self { leading: self.leading, ..Self::fresh() };
         }
+        self.began.get_or_insert(at.offset);
         if self.messages.say(message, at) {
             self.prompts += u64::from(message.role == Role::User);
             keep(keeping, &mut self.kept, message.role, &message.text);
         }
         self.leading = self.leading || self.prompts == 0;
-    }
-}
-
-/// [`Turns`] without what can be told from the rest.
-#[derive(Serialize, Deserialize)]
-struct Saved {
-    turns: Vec<Turn>,
-    open: Option<usize>,
-    waiting: Waiting,
-    started: u64,
-    ended: u64,
-}
-
-impl From<Turns> for Saved {
-    fn from(Turns { turns, open, waiting, started, ended, by_id: _, keeping: _ }: Turns) -> Self {
-        Self { turns, open, waiting, started, ended }
-    }
-}
-
-impl From<Saved> for Turns {
-    fn from(Saved { turns, open, waiting, started, ended }: Saved) -> Self {
-        let mut by_id: HashMap<TurnId, SmallVec<[usize; 1]>> = HashMap::new();
-        for (index, turn) in turns.iter().enumerate() {
-            if let Some(id) = &turn.id {
-                by_id.entry(id.clone()).or_default().push(index);
-            }
-        }
-        // Saved states are checked by whoever stores them; an index out of range would be theirs to catch, but costs no more here.
-        let open = open.filter(|open| *open < turns.len());
-        Self { turns, open, waiting, started, ended, by_id, keeping: false }
     }
 }

@@ -1,0 +1,362 @@
+//! Codex' threads, from the rollouts below the sessions root.
+//!
+//! Of every rollout the first row is read; only the files that the chains of the project's threads are made of are read
+//! further. What was learned is remembered in the [`Cache`]: the tree of rollouts, the members of
+//! the project in it with where their chains end, and a checkpoint per rollout that was read. A read then looks whether
+//! anything can have changed, and reads what has.
+
+mod members;
+mod threads;
+
+use std::collections::HashSet;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use throughline_parsers::codex::{Meta, Role, Turn, Uuid};
+use throughline_parsers::text::Digest;
+
+pub use self::members::Members;
+use self::members::{Member, Remembered, Root};
+use self::threads::{Failure, File, Line, ReadChain};
+use super::{Candidate, Needs};
+use crate::cache::{About, Cache, Name};
+use crate::chain::{Chain, Host};
+use crate::error::Error;
+use crate::paths::Resolved;
+use crate::resolving::Resolving;
+use crate::scan::buffer::Buffer;
+use crate::scan::checkpoint::Reader;
+use crate::scan::file::{Mapping, Rollout};
+use crate::scan::stamps::Moment;
+use crate::scan::tree::{Identity, Known, Look, Table, Tree};
+use crate::stores::Stores;
+
+/// How often a store is read anew that changes in ways that logs do not: files replaced between two looks at them.
+const TRIES: usize = 5;
+/// So many files are worth a second core.
+const MANY_FILES: usize = 1500;
+
+/// The root threads of the project that have completed pairs. Of those that are needed whole the chain is known, of the
+/// others at least where it ends.
+///
+/// # Errors
+/// A folder cannot be listed or a rollout cannot be read.
+pub fn candidates(
+    stores: &Stores,
+    project: &Resolved,
+    mapping: Mapping,
+    needs: Needs<'_>,
+) -> Result<Vec<Candidate>, Error> {
+    let root = stores.sessions_root();
+    consistently(stores, mapping, |reader| {
+        let mut suspects = HashSet::new();
+        // A file that is not what it was makes the tree be looked at once more, and then nothing is left to suspect.
+        loop {
+            let project = Project { root: &root, resolved: project, reader };
+            match project.candidates(&suspects, needs)? {
+                Found::Candidates(found) => return Ok(found),
+                Found::Suspects(files) if suspects.is_empty() => suspects = files,
+                Found::Suspects(_) => return Err(Failure::Changed),
+            }
+        }
+    })
+}
+
+/// Reads until what was read of one file fits what was read of it before.
+fn consistently<T>(
+    stores: &Stores,
+    mapping: Mapping,
+    read: impl Fn(Reader<'_>) -> Result<T, Failure>,
+) -> Result<T, Error> {
+    let cache = stores.cache.as_ref();
+    for distrust in (0..TRIES).map(|attempt| attempt > 0) {
+        let now = cache.map_or_else(|| Moment::now(Default::default()), Cache::now);
+        match read(Reader { cache, distrust, mapping, now }) {
+            Err(Failure::Changed) => {}
+            Err(Failure::Io(error)) => return Err(Error::internal(error)),
+            Ok(found) => return Ok(found),
+        }
+    }
+    Err(Error::internal("the rollouts are replaced faster than they can be read"))
+}
+
+enum Found {
+    Candidates(Vec<Candidate>),
+    /// Rollouts that do not say any more what they said.
+    Suspects(HashSet<PathBuf>),
+}
+
+/// One project below one root, and how it is read.
+#[derive(Clone, Copy)]
+struct Project<'p> {
+    root: &'p Path,
+    resolved: &'p Resolved,
+    reader: Reader<'p>,
+}
+
+impl Project<'_> {
+    fn candidates(self, suspects: &HashSet<PathBuf>, needs: Needs<'_>) -> Result<Found, Failure> {
+        let (mut members, mut changed) = self.members(suspects)?;
+        let suspects = self.look(&mut members)?;
+        if !suspects.is_empty() {
+            return Ok(Found::Suspects(suspects));
+        }
+        changed |= self.read_unread(&mut members)?;
+        while let Some(n) = members.lacking(needs) {
+            let Member::Remembered(remembered) = &members.members[n] else { return Err(Failure::Changed) };
+            let files = members.files(self.root, remembered).ok_or(Failure::Changed)?;
+            let (end, read) = (remembered.end, self.read(files, true, &members.cwds)?);
+            // Where it is what was remembered, there is nothing to store.
+            changed |= read.end() != end;
+            members.members[n] = read;
+        }
+        if let Some(cache) = self.reader.cache.filter(|_| changed) {
+            cache.store(&self.name(), &[members.save(self.root, self.resolved)]);
+        }
+        Ok(Found::Candidates(members.into_candidates()))
+    }
+
+    fn name(self) -> Name {
+        Name::of(About::Project, &[self.root.as_os_str().as_bytes(), self.resolved.as_bytes()])
+    }
+
+    /// The project's threads, remembered where the tree can only be as it was; and whether that has changed.
+    fn members(self, suspects: &HashSet<PathBuf>) -> Result<(Members, bool), Failure> {
+        let Reader { cache, now, distrust, .. } = self.reader;
+        let trusted = cache.filter(|_| !distrust);
+        let saved = trusted.and_then(|cache| cache.load(&self.name())?.next_block());
+        let remembered = saved.and_then(|bytes| Members::take_up(self.root, self.resolved, bytes));
+        let mut tree = trusted.and_then(|cache| cache.load(&root_name(self.root)));
+        let table = tree.as_mut().and_then(|tree| tree.next_block());
+        if let (Some(members), Some(table)) = (&remembered, &table)
+            && suspects.is_empty()
+            && self.still_holds(members, table)
+        {
+            return Ok((remembered.unwrap_or_default(), false));
+        }
+        let earlier = table.and_then(|table: Vec<u8>| Tree::take_up(self.root, &table, &tree?.next_block()?));
+        let tree = Tree::look(Look { root: self.root, now, suspects }, earlier)?;
+        let mut content = 0;
+        if let Some(cache) = cache {
+            let saved = tree.save(self.root);
+            content = saved.content;
+            if tree.has_learned() {
+                cache.store(&root_name(self.root), &[saved.table, saved.rest]);
+            }
+        }
+        let changed = remembered.as_ref().is_none_or(|members| members.content != content);
+        Ok((Members::gather(self.root, &tree, content, self.resolved, remembered), changed))
+    }
+
+    /// Whether the members can only be those that are remembered.
+    fn still_holds(self, members: &Members, table: &[u8]) -> bool {
+        // The working directories are resolved at every read, on the other core.
+        let resolving = Resolving::start(members.cwds.clone());
+        let table = Table::unpack(self.root, table);
+        let holds =
+            table.is_some_and(|table| table.content == members.content && table.holds(self.root, self.reader.now));
+        let places = resolving.wait();
+        holds
+            && members.cwds.iter().all(|cwd| {
+                places.get(cwd).is_some_and(|place| place.as_ref().is_some_and(|place| place.is_inside(self.resolved)))
+            })
+    }
+
+    /// Looks which of the remembered members can have changed: those are to be read. Gives the files that say something else
+    /// than they said.
+    fn look(self, members: &mut Members) -> Result<HashSet<PathBuf>, Failure> {
+        let mut suspects = HashSet::new();
+        for (n, member) in self.changed(members) {
+            let mut files = members.files(self.root, &member).ok_or(Failure::Changed)?;
+            for file in &mut files {
+                if !self.look_at(file)? {
+                    suspects.insert(file.listed.path.clone());
+                }
+            }
+            members.members[n] = Member::Unread { files, again: true };
+        }
+        Ok(suspects)
+    }
+
+    /// The remembered members that can have changed.
+    fn changed(self, members: &Members) -> Vec<(usize, Remembered)> {
+        let Some(root) = Root::open(self.root) else { return Vec::new() };
+        let changed = |(n, member): (usize, &Member)| match member {
+            Member::Remembered(member) if !members.is_unchanged(&root, member) => Some((n, member.clone())),
+            _ => None,
+        };
+        match members.members.len() < MANY_FILES {
+            true => members.members.iter().enumerate().filter_map(changed).collect(),
+            false => members.members.par_iter().enumerate().filter_map(changed).collect(),
+        }
+    }
+
+    /// Looks at the first row of a file; false when it says something else than it said.
+    fn look_at(self, file: &mut File) -> Result<bool, Failure> {
+        let Some(rollout) = Rollout::open(&file.listed)? else { return Ok(false) };
+        let known = Known::read(&rollout, file.listed.clone(), self.reader.now, &mut Buffer::default())?;
+        (file.stamps, file.taken) = (known.stamps, known.taken);
+        Ok(known.identity == Identity::Thread(file.meta.clone()) && rollout.packed == file.listed.name.packed)
+    }
+
+    /// Reads the members that are to be read, and tells whether there are any.
+    fn read_unread(self, members: &mut Members) -> Result<bool, Failure> {
+        let cwds = &members.cwds;
+        let read = |member: &mut Member| {
+            if let Member::Unread { files, again } = member {
+                *member = self.read(std::mem::take(files), *again, cwds)?;
+            }
+            Ok::<_, Failure>(())
+        };
+        let is_unread = |member: &&mut Member| matches!(member, Member::Unread { .. });
+        let mut unread: Vec<&mut Member> = members.members.iter_mut().filter(is_unread).collect();
+        match &mut unread[..] {
+            [] => return Ok(false),
+            // For one thread no other core is woken.
+            [one] => read(one)?,
+            several => several.par_iter_mut().try_for_each(|member| read(member))?,
+        }
+        Ok(true)
+    }
+
+    /// Reads one thread: its chain, if its current file is a root thread's in the project.
+    fn read(self, mut files: Vec<File>, again: bool, cwds: &[String]) -> Result<Member, Failure> {
+        let thread = files.first().map(File::thread).ok_or(Failure::Changed)?;
+        let read = match Line::current(thread, &files, self.reader)? {
+            Some(line) if is_root_in(line.file(), cwds) => line.read(self.reader, again, &mut Buffer::default())?,
+            _ => ReadChain { chain: Chain::new(Host::Codex, Digest::of(&thread.to_string())), files: Vec::new() },
+        };
+        for (listed, stamps, taken) in read.files {
+            if let Some(file) = files.iter_mut().find(|file| file.listed == listed) {
+                (file.stamps, file.taken) = (stamps, taken);
+            }
+        }
+        Ok(Member::Read { files, chain: read.chain })
+    }
+}
+
+/// Whether the file is of a root thread in one of the project's working directories, which are in order.
+fn is_root_in(file: &File, cwds: &[String]) -> bool {
+    let inside = |cwd: &String| cwds.binary_search(cwd).is_ok();
+    file.meta.root && file.meta.cwd.as_ref().is_some_and(inside)
+}
+
+fn root_name(root: &Path) -> Name {
+    Name::of(About::Root, &[root.as_os_str().as_bytes()])
+}
+
+/// What capture stores of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Texts {
+    /// The thread.
+    pub thread: Uuid,
+    /// The working directory that its current file names; absolute.
+    pub cwd: String,
+    /// Its turns: the completed ones in the order of the chain, then the others; none without any text.
+    pub turns: Vec<TurnTexts>,
+}
+
+/// The texts of one turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnTexts {
+    /// Its ordinal among the numbered turns of the thread, those of its bases first; from 1.
+    pub number: i64,
+    /// The user's joined text.
+    pub user: Option<String>,
+    /// The assistant's joined text.
+    pub assistant: Option<String>,
+    /// When it completed, in milliseconds since the epoch; `None` while it has not.
+    pub completed_at: Option<i64>,
+}
+
+/// The texts of a thread; `None` when there is no such thread, or when it is a sub-agent's, or names no absolute working
+/// directory.
+///
+/// # Errors
+/// A folder cannot be listed or a rollout cannot be read.
+pub fn texts(stores: &Stores, thread: Uuid, mapping: Mapping) -> Result<Option<Texts>, Error> {
+    let root = stores.sessions_root();
+    consistently(stores, mapping, |reader| {
+        let tree = Tree::look(Look { root: &root, now: reader.now, suspects: &HashSet::new() }, None)?;
+        let file = |(known, meta): (&Known, &Meta)| {
+            let (listed, meta) = (known.listed.clone(), meta.clone());
+            File { listed, meta, stamps: known.stamps, taken: known.taken }
+        };
+        let files: Vec<File> = tree.threads().map(file).filter(|file| file.thread() == thread).collect();
+        match Line::current(thread, &files, reader)? {
+            Some(line) => texts_of(&line, thread, reader),
+            None => Ok(None),
+        }
+    })
+}
+
+fn texts_of(line: &Line<'_>, thread: Uuid, reader: Reader<'_>) -> Result<Option<Texts>, Failure> {
+    let Meta { root: true, cwd: Some(cwd), .. } = &line.file().meta else { return Ok(None) };
+    if !Path::new(cwd).is_absolute() {
+        return Ok(None);
+    }
+    let (mut completed, mut others, mut numbered) = (Vec::new(), Vec::new(), 1..);
+    let parts = line.texts(reader, &mut Buffer::default())?;
+    for (contents, copied) in &parts {
+        let (mut ended, open): (Vec<_>, Vec<_>) = contents
+            .turns()
+            .own(thread, *copied)
+            .filter(|turn| turn.number.is_some())
+            .zip(numbered.by_ref())
+            .partition(|(turn, _)| turn.completed().is_some());
+        ended.sort_by_key(|(turn, _)| turn.completed().map(|completed| completed.order));
+        completed.extend(ended);
+        others.extend(open);
+    }
+    let with_text = |(turn, number): (&Turn, i64)| {
+        let [user, assistant] = [Role::User, Role::Assistant].map(|role| turn.text(role));
+        let completed_at = turn.completed().map(|completed| completed.at);
+        (user.is_some() || assistant.is_some()).then_some(TurnTexts { number, user, assistant, completed_at })
+    };
+    let turns = completed.into_iter().chain(others).filter_map(with_text).collect();
+    Ok(Some(Texts { thread, cwd: cwd.clone(), turns }))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::fs;
+
+    const THREAD: &str = "019c0000-0000-7000-8000-000000000001";
+
+    /// Writes a rollout of `project` with a turn that completes in each of these seconds.
+    fn write(folder: &Path, project: &Path, seconds: &[u32]) {
+        let row = |kind: &str, payload: String, second: u32| {
+            let time = format!("2026-07-01T00:00:{second:02}.000Z");
+            format!("{{\"timestamp\":\"{time}\",\"type\":\"{kind}\",\"payload\":{payload}}}\n")
+        };
+        let mut text = row("session_meta", format!("{{\"id\":\"{THREAD}\",\"cwd\":{:?}}}", project), 0);
+        for second in seconds {
+            for event in [
+                "task_started\"",
+                "user_message\",\"message\":\"a\"",
+                "agent_message\",\"message\":\"b\"",
+                "task_complete\"",
+            ] {
+                text += &row("event_msg", format!("{{\"type\":\"{event}}}"), *second);
+            }
+        }
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join(format!("rollout-2026-07-01T00-00-00-{THREAD}.jsonl")), text).unwrap();
+    }
+
+    #[test]
+    fn of_copies_the_one_with_the_latest_completion_is_current() {
+        let home = tempfile::tempdir().unwrap();
+        let stores = Stores::below(home.path());
+        let sessions = stores.sessions_root();
+        write(&sessions.join("a"), home.path(), &[10, 5]);
+        write(&sessions.join("b"), home.path(), &[7]);
+        let project = Resolved::new(home.path()).unwrap();
+        let found = candidates(&stores, &project, Mapping::Never, &|_, _, _| true).unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].end.length, 2);
+    }
+}

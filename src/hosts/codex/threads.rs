@@ -1,0 +1,239 @@
+//! The files of one thread: which of them is current, and the chain that it and its bases make.
+//!
+//! A thread can have several files (reverts, copies), so what a file's own first row says is not the last word: the
+//! thread's current file decides.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use throughline_parsers::codex::{Meta, Turns, Uuid};
+use throughline_parsers::text::Digest;
+
+use crate::chain::{Chain, Host, Pair, Source};
+use crate::scan::buffer::Buffer;
+use crate::scan::checkpoint::{Chained, Of, ReadRollout, Reader};
+use crate::scan::file::Rollout;
+use crate::scan::folders::Listed;
+use crate::scan::reading::{Contents, State};
+use crate::scan::stamps::{Moment, Stamps};
+
+/// Why the threads could not be read this time.
+#[derive(Debug)]
+pub enum Failure {
+    /// A file is not what it was at the first look.
+    Changed,
+    /// A file or folder cannot be read.
+    Io(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// A rollout that says what it is.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// The file.
+    pub listed: Listed,
+    /// What it says.
+    pub meta: Meta,
+    /// What the file was when it was looked at last.
+    pub stamps: Stamps,
+    /// When that was.
+    pub taken: Moment,
+}
+
+impl File {
+    /// The thread that it is of.
+    pub fn thread(&self) -> Uuid {
+        self.meta.thread().unwrap_or(self.listed.name.thread)
+    }
+
+    fn rollout(&self) -> Uuid {
+        self.listed.name.rollout
+    }
+
+    fn path(&self) -> &Path {
+        &self.listed.path
+    }
+
+    /// What is read of the file has to be of the identity that it was chosen by, unless `end` cuts that off.
+    fn check(&self, contents: &Contents, end: Option<u64>) -> Result<(), Failure> {
+        match contents.meta() {
+            Some(meta) if *meta != self.meta => Err(Failure::Changed),
+            None if end.is_none() => Err(Failure::Changed),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// One file of a chain, and where it is cut.
+type Cut<'f> = (&'f File, Option<u64>);
+
+/// The current file of a thread and behind it its bases.
+#[derive(Debug)]
+pub struct Line<'f> {
+    thread: Uuid,
+    files: Vec<Cut<'f>>,
+}
+
+/// A thread's chain as it was read, and what its files were.
+#[derive(Debug)]
+pub struct ReadChain {
+    /// The chain.
+    pub chain: Chain,
+    /// The files that were read for it: what they were, and when.
+    pub files: Vec<(Listed, Stamps, Moment)>,
+}
+
+impl<'f> Line<'f> {
+    /// Chooses the current file of a thread: one that no other names as its base; of these the greatest rollout id, then
+    /// the latest completion, then the path.
+    ///
+    /// # Errors
+    /// Where only the latest completion tells, the files have to be read.
+    pub fn current(thread: Uuid, files: &'f [File], reader: Reader<'_>) -> Result<Option<Self>, Failure> {
+        let bases: Vec<&Path> = files.iter().filter_map(|file| base_of(files, file, &[])).map(File::path).collect();
+        let mut rest: Vec<&File> = files.iter().filter(|file| !bases.contains(&file.path())).collect();
+        if rest.is_empty() {
+            rest.extend(files);
+        }
+        let Some(greatest) = rest.iter().map(|file| file.rollout()).max() else { return Ok(None) };
+        rest.retain(|file| file.rollout() == greatest);
+        let mut best: Option<(i64, Self)> = None;
+        for file in &rest {
+            let line = Self { thread, files: line_of(files, file) };
+            // One file needs no reading to be the latest.
+            let latest = if rest.len() == 1 { 0 } else { line.latest(reader)? };
+            if best.as_ref().is_none_or(|(other, than)| (latest, file.path()) > (*other, than.file().path())) {
+                best = Some((latest, line));
+            }
+        }
+        Ok(best.map(|(_, line)| line))
+    }
+
+    /// The current file.
+    pub fn file(&self) -> &'f File {
+        self.files[0].0
+    }
+
+    /// The latest of all completions; where a clock went back it is not the last one.
+    fn latest(&self, reader: Reader<'_>) -> Result<i64, Failure> {
+        let read = self.read(reader, false, &mut Buffer::default())?;
+        Ok(read.chain.pairs().iter().map(|pair| pair.completed_at).max().unwrap_or(-1))
+    }
+
+    /// Reads the thread's chain: that of its bases, then that of its current file. `again` says that it was read before.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not what it was.
+    pub fn read(&self, reader: Reader<'_>, again: bool, buffer: &mut Buffer) -> Result<ReadChain, Failure> {
+        let mut parts = Vec::new();
+        for (file, end) in &self.files {
+            let read = reader.read(&file.listed, *end, again, buffer)?.ok_or(Failure::Changed)?;
+            file.check(&read.contents, *end)?;
+            // Cut off in its first row it says neither what it is nor what it continues.
+            if read.contents.meta().is_none() {
+                break;
+            }
+            parts.push((*file, *end, read));
+        }
+        let mut chain = Chain::new(Host::Codex, Digest::of(&self.thread.to_string()));
+        let origin = Digest::of_body(&session(self.thread));
+        let mut files = Vec::new();
+        while let Some((file, end, mut read)) = parts.pop() {
+            let chained = self.extend(&mut chain, origin, file, &mut read);
+            files.push((file.listed.clone(), read.stamps, read.taken));
+            reader.store(Of { path: file.listed.path.clone(), end }, read, chained);
+        }
+        Ok(ReadChain { chain, files })
+    }
+
+    /// Adds the pairs of one file to the chain, and tells what they came to.
+    fn extend(&self, chain: &mut Chain, origin: Digest, file: &File, read: &mut ReadRollout) -> Option<Chained> {
+        let copied = read.contents.copied() || file.meta.forked;
+        let pairs = read.contents.turns().pairs_in(self.thread, copied);
+        let path: Arc<str> = file.path().to_string_lossy().into();
+        let pair = |pair: &throughline_parsers::codex::Pair| Pair {
+            origin,
+            user: pair.user,
+            assistant: pair.assistant,
+            completed_at: pair.at,
+            source: Source::Turn { path: path.clone(), number: pair.number },
+        };
+        let (onto, length) = (chain.len(), |chain: &Chain| chain.len() as u64);
+        let before = (length(chain), chain.prefix(onto).unwrap_or_else(|| Digest::of("")));
+        // The pairs that were there before are still the first ones, unless one of them was undone: then each behind it
+        // has moved up.
+        let known = read.chained.take().filter(|chained| {
+            let last = chained.prefixes.len().checked_sub(1).and_then(|last| pairs.get(last));
+            chained.onto == before && last.is_some_and(|last| last.order == chained.last_order)
+        });
+        let mut new = &pairs[..];
+        if let Some(Chained { prefixes, rolling, .. }) = known {
+            let (known, rest) = pairs.split_at(prefixes.len());
+            chain.push_known(known.iter().map(pair), &prefixes, rolling);
+            new = rest;
+        }
+        new.iter().map(pair).for_each(|pair| chain.push(pair));
+        let last_order = pairs.last()?.order;
+        let prefixes = chain.prefixes()[onto..].to_vec();
+        // What stands behind the last LF is not to be remembered.
+        (!read.contents.has_tail()).then(|| Chained {
+            onto: before,
+            last_order,
+            prefixes,
+            rolling: chain.rolling().clone(),
+        })
+    }
+
+    /// The turns of the files with their texts, the first base first; each with whether those older than the thread are
+    /// copies.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not what it was.
+    pub fn texts(&self, reader: Reader<'_>, buffer: &mut Buffer) -> Result<Vec<(Contents, bool)>, Failure> {
+        let mut parts = Vec::new();
+        for (file, end) in &self.files {
+            let rollout = Rollout::open(&file.listed)?.ok_or(Failure::Changed)?;
+            let read = rollout.read(State::start(Turns::keeping_texts()), *end, reader.mapping, buffer)?;
+            let contents = read.map_err(io::Error::other)?;
+            file.check(&contents, *end)?;
+            if contents.meta().is_none() {
+                break;
+            }
+            let copied = contents.copied() || file.meta.forked;
+            parts.push((contents, copied));
+        }
+        parts.reverse();
+        Ok(parts)
+    }
+}
+
+/// The session under which a thread's bodies are stored.
+pub fn session(thread: Uuid) -> String {
+    format!("codex:{thread}")
+}
+
+/// The file of the thread that `file` continues, if it is none of `seen`.
+fn base_of<'f>(files: &'f [File], file: &File, seen: &[&Path]) -> Option<&'f File> {
+    let base = file.meta.base.as_ref()?;
+    let fits =
+        |other: &&File| other.rollout() == base.rollout && other.path() != file.path() && !seen.contains(&other.path());
+    files.iter().filter(fits).max_by_key(|other| other.path())
+}
+
+/// The files that a chain with this current file is made of, the current one first, each with where it is cut.
+fn line_of<'f>(files: &'f [File], current: &'f File) -> Vec<Cut<'f>> {
+    let mut line = vec![(current, None)];
+    let (mut file, mut seen) = (current, vec![current.path()]);
+    while let (Some(base), Some(cut)) = (base_of(files, file, &seen), file.meta.base.as_ref()) {
+        line.push((base, Some(cut.end)));
+        seen.push(base.path());
+        file = base;
+    }
+    line
+}

@@ -1,0 +1,327 @@
+//! What is remembered of one rollout: how far it was read, the state there, and what proves that the bytes in front are
+//! still the ones that were read.
+//!
+//! A rollout of the same stamps is not opened. One that can only have grown is opened once, the proof is looked at in
+//! that file, and only what is new is read. Any other is read from its start, and so is one whose checkpoint is missing.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use rustix::fs::CWD;
+use throughline_parsers::codex::{Meta, RowRef, Turns};
+use throughline_parsers::pack::{Pack, Packer, Unpacker};
+use throughline_parsers::text::Digest;
+
+use super::buffer::Buffer;
+use super::file::{Mapping, Rollout};
+use super::folders::Listed;
+use super::reading::{Contents, State};
+use super::rows::{Print, Rows, SLICES};
+use super::stamps::{Moment, Stamps};
+use crate::cache::{About, Blocks, Cache, Name};
+use crate::chain::Rolling;
+
+/// A smaller rollout is read as fast as its checkpoint: it gets one only when it is looked at again.
+const WORTH_KEEPING: u64 = 128 << 10;
+/// So many bytes in front of the offset have to be the same.
+const BEFORE: u64 = 4 << 10;
+/// The rows of so many pairs, the last ones, have to be the same.
+const RECENT_PAIRS: usize = 64;
+
+/// A rollout's checkpoint.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    /// The rollout, and where it is cut.
+    pub of: Of,
+    /// What the file was.
+    pub stamps: Stamps,
+    /// When it was that.
+    pub taken: Moment,
+    /// Whether it was a zstd stream.
+    pub packed: bool,
+    /// Something counts that stands behind the last LF: the file has to be opened for it.
+    pub has_tail: bool,
+    /// What it held up to its last LF.
+    pub state: State,
+    /// What its pairs came to in the chain.
+    pub chained: Option<Chained>,
+    proof: Proof,
+}
+
+/// Which rollout, and how much of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Of {
+    /// Its path, as it was listed.
+    pub path: PathBuf,
+    /// It is read as if it ended here, in bytes.
+    pub end: Option<u64>,
+}
+
+/// What the pairs of one rollout came to in its thread's chain.
+#[derive(Clone, Debug)]
+pub struct Chained {
+    /// The chain in front of them: its length and its digest.
+    pub onto: (u64, Digest),
+    /// The place of the last one's ending among those of the file.
+    pub last_order: u64,
+    /// The digests of the chain up to each of them.
+    pub prefixes: Vec<Digest>,
+    /// What the last one rolled on to.
+    pub rolling: Rolling,
+}
+
+/// How rollouts are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'c> {
+    /// Where checkpoints are, if they are used.
+    pub cache: Option<&'c Cache>,
+    /// Checkpoints are written but not trusted.
+    pub distrust: bool,
+    /// Whether large files may be mapped.
+    pub mapping: Mapping,
+    /// The present moment.
+    pub now: Moment,
+}
+
+/// A rollout that was read.
+#[derive(Debug)]
+pub struct ReadRollout {
+    /// What it holds.
+    pub contents: Contents,
+    /// What the file was.
+    pub stamps: Stamps,
+    /// When it was that; long ago where a later look must not rely on it.
+    pub taken: Moment,
+    /// What its pairs came to when it was read before.
+    pub chained: Option<Chained>,
+    packed: bool,
+    /// What more a checkpoint of it needs, if it is to get one.
+    proof: Option<Proof>,
+}
+
+/// What proves of a plain file, besides its rows, that it is still the one that was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Proof {
+    first: Print,
+    before: Print,
+    /// The slice of the older rows that is looked at next.
+    slice: u8,
+}
+
+impl Reader<'_> {
+    /// Reads a rollout, as much of it as is not remembered. `again` says that it was read before. `None` when it is gone.
+    ///
+    /// # Errors
+    /// It is there and cannot be read.
+    pub fn read(
+        &self,
+        listed: &Listed,
+        end: Option<u64>,
+        again: bool,
+        buffer: &mut Buffer,
+    ) -> io::Result<Option<ReadRollout>> {
+        let of = Of { path: listed.path.clone(), end };
+        let checkpoint = self.cache.filter(|_| !self.distrust).and_then(|cache| Checkpoint::load(cache, &of));
+        let checkpoint = match checkpoint {
+            Some(checkpoint) if checkpoint.is_whole(listed)? => return Ok(Some(checkpoint.unchanged())),
+            checkpoint => checkpoint,
+        };
+        let Some(rollout) = Rollout::open(listed)? else { return Ok(None) };
+        let again = again || checkpoint.is_some();
+        let grown = checkpoint.filter(|checkpoint| checkpoint.has_only_grown(&rollout));
+        let read_on = match grown {
+            Some(checkpoint) => self.read_on(&rollout, checkpoint, buffer)?,
+            None => None,
+        };
+        let mut read = match read_on {
+            Some(read) => read,
+            None => self.read_whole(&rollout, end, again, buffer)?,
+        };
+        // What was written while it was read may be in there or not.
+        let grew = rollout.now()?.can_have_grown_from(&rollout.stamps);
+        if !grew {
+            read.proof = None;
+        }
+        if !grew || read.contents.has_tail() {
+            read.taken = Moment(i64::MIN);
+        }
+        Ok(Some(read))
+    }
+
+    /// Reads on behind a checkpoint; `None` when that cannot be done after all.
+    fn read_on(
+        &self,
+        rollout: &Rollout,
+        checkpoint: Checkpoint,
+        buffer: &mut Buffer,
+    ) -> io::Result<Option<ReadRollout>> {
+        let Checkpoint { of, stamps, taken, state, chained, proof, .. } = checkpoint;
+        let Ok(contents) = rollout.read(state, of.end, self.mapping, buffer)? else { return Ok(None) };
+        // One that was found unchanged is stored again only when that makes it certain.
+        let same = stamps == rollout.stamps && (stamps.settled(taken) || !stamps.settled(self.now));
+        let proof = if same { None } else { Proof::of(rollout, &contents.state, (proof.slice + 1) % SLICES) };
+        let (stamps, packed) = (rollout.stamps, rollout.packed);
+        Ok(Some(ReadRollout { contents, stamps, taken: self.now, chained, packed, proof }))
+    }
+
+    fn read_whole(
+        &self,
+        rollout: &Rollout,
+        end: Option<u64>,
+        again: bool,
+        buffer: &mut Buffer,
+    ) -> io::Result<ReadRollout> {
+        let contents = rollout.read(State::default(), end, self.mapping, buffer)?.map_err(io::Error::other)?;
+        let worth = self.cache.is_some() && (again || rollout.stamps.size >= WORTH_KEEPING);
+        let proof = if worth { Proof::of(rollout, &contents.state, 0) } else { None };
+        let (stamps, packed) = (rollout.stamps, rollout.packed);
+        Ok(ReadRollout { contents, stamps, taken: self.now, chained: None, packed, proof })
+    }
+
+    /// Stores what was read of a rollout, if that is worth it, with what its pairs came to.
+    pub fn store(&self, of: Of, read: ReadRollout, chained: Option<Chained>) {
+        let ReadRollout { contents, stamps, taken: _, chained: _, packed, proof } = read;
+        let (Some(cache), Some(proof)) = (self.cache, proof) else { return };
+        let has_tail = contents.has_tail();
+        let state = contents.state;
+        if state.offset > 0 {
+            let checkpoint = Checkpoint { of, stamps, taken: self.now, packed, has_tail, state, chained, proof };
+            cache.store(&checkpoint.of.name(), &checkpoint.save());
+        }
+    }
+}
+
+impl Of {
+    fn name(&self) -> Name {
+        let end = self.end.map_or([0xFF; 8], u64::to_le_bytes);
+        Name::of(About::Rollout, &[self.path.as_os_str().as_bytes(), &end])
+    }
+}
+
+impl Checkpoint {
+    fn load(cache: &Cache, of: &Of) -> Option<Self> {
+        Self::unpack(&mut cache.load(&of.name())?).filter(|checkpoint| checkpoint.of == *of)
+    }
+
+    /// Whether the file needs no look, since nothing can have been written to it, and nothing behind the offset counts.
+    fn is_whole(&self, listed: &Listed) -> io::Result<bool> {
+        if self.has_tail || !self.stamps.settled(self.taken) || self.packed != listed.name.packed {
+            return Ok(false);
+        }
+        let found = Stamps::of_path(CWD, &listed.file())?;
+        Ok(found.is_some_and(|found| found.is_file() && found.stamps == self.stamps))
+    }
+
+    fn unchanged(self) -> ReadRollout {
+        let Self { stamps, taken, packed, state, chained, .. } = self;
+        ReadRollout { contents: Contents::ended(state), stamps, taken, chained, packed, proof: None }
+    }
+
+    /// Whether the open file is the one of this checkpoint with bytes added, or none, as far as the proof goes.
+    pub fn has_only_grown(&self, rollout: &Rollout) -> bool {
+        let grown = !self.packed && !rollout.packed && rollout.stamps.can_have_grown_from(&self.stamps);
+        grown && Proof::of(rollout, &self.state, self.proof.slice) == Some(self.proof) && {
+            let read = |offset: u64, buffer: &mut [u8]| rollout.read_at(offset, buffer);
+            self.state.rows.hold(self.recent(), self.proof.slice, &read)
+        }
+    }
+
+    /// Where the rows of the last pairs begin.
+    fn recent(&self) -> u64 {
+        let mut pairs: Vec<_> =
+            self.state.turns.turns().iter().filter_map(|turn| Some((turn.pair()?, turn.began))).collect();
+        let behind = pairs.len().saturating_sub(RECENT_PAIRS);
+        if behind > 0 {
+            pairs.select_nth_unstable_by_key(behind, |(pair, _)| pair.order);
+        }
+        pairs[behind..].iter().map(|(_, began)| *began).min().unwrap_or(0)
+    }
+
+    fn save(&self) -> Vec<Vec<u8>> {
+        let mut packer = Packer::default();
+        packer.counted(self.of.path.as_os_str().as_bytes());
+        self.of.end.pack(&mut packer);
+        self.stamps.pack(&mut packer);
+        self.taken.pack(&mut packer);
+        self.packed.pack(&mut packer);
+        self.has_tail.pack(&mut packer);
+        packer.raw(&self.proof.first.to_le_bytes());
+        packer.raw(&self.proof.before.to_le_bytes());
+        packer.number(u64::from(self.proof.slice));
+        let State { first, copied, turns, offset, rows } = &self.state;
+        first.as_ref().map(|(meta, at)| First(meta.clone(), *at)).pack(&mut packer);
+        copied.pack(&mut packer);
+        packer.number(*offset);
+        turns.pack(&mut packer);
+        rows.pack(&mut packer);
+        self.chained.pack(&mut packer);
+        vec![packer.finish()]
+    }
+
+    /// Takes up a checkpoint from its file; `None` when it is none.
+    pub fn unpack(blocks: &mut Blocks) -> Option<Self> {
+        let block = blocks.next_block()?;
+        let mut unpacker = Unpacker::new(&block);
+        let path = PathBuf::from(std::ffi::OsStr::from_bytes(unpacker.counted()?));
+        let of = Of { path, end: Option::unpack(&mut unpacker)? };
+        let (stamps, taken) = (Stamps::unpack(&mut unpacker)?, Moment::unpack(&mut unpacker)?);
+        let (packed, has_tail) = (bool::unpack(&mut unpacker)?, bool::unpack(&mut unpacker)?);
+        let mut print = || Some(Print::from_le_bytes(unpacker.raw(16)?.try_into().ok()?));
+        let (first, before) = (print()?, print()?);
+        let slice = u8::try_from(unpacker.number()?).ok().filter(|slice| *slice < SLICES)?;
+        let identity: Option<First> = Option::unpack(&mut unpacker)?;
+        let copied = bool::unpack(&mut unpacker)?;
+        let offset = unpacker.number()?;
+        let (turns, rows) = (Turns::unpack(&mut unpacker)?, Rows::unpack(&mut unpacker)?);
+        let state = State { first: identity.map(|First(meta, at)| (meta, at)), copied, turns, offset, rows };
+        let chained = Option::unpack(&mut unpacker)?;
+        Some(Self { of, stamps, taken, packed, has_tail, state, chained, proof: Proof { first, before, slice } })
+    }
+}
+
+impl Proof {
+    /// That of an open file which was read up to this state; `None` when it cannot be had. A packed file needs none: it is
+    /// never read on.
+    fn of(rollout: &Rollout, state: &State, slice: u8) -> Option<Self> {
+        if rollout.packed {
+            return Some(Self::default());
+        }
+        let first = state.first.as_ref().map_or(0, |(_, at)| at.span().end);
+        let before = state.offset.saturating_sub(BEFORE);
+        let print = |offset, end| rollout.print_at(RowRef { offset, len: end - offset });
+        Some(Self { first: print(0, first)?, before: print(before, state.offset)?, slice })
+    }
+}
+
+struct First(Option<Meta>, RowRef);
+
+impl Pack for First {
+    fn pack(&self, packer: &mut Packer) {
+        self.0.pack(packer);
+        self.1.pack(packer);
+    }
+
+    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        Some(Self(Option::unpack(unpacker)?, RowRef::unpack(unpacker)?))
+    }
+}
+
+impl Pack for Chained {
+    fn pack(&self, packer: &mut Packer) {
+        packer.number(self.onto.0);
+        self.onto.1.pack(packer);
+        packer.number(self.last_order);
+        packer.all(&self.prefixes);
+        self.rolling.pack(packer);
+    }
+
+    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        Some(Self {
+            onto: (unpacker.number()?, Digest::unpack(unpacker)?),
+            last_order: unpacker.number()?,
+            prefixes: unpacker.all()?,
+            rolling: Rolling::unpack(unpacker)?,
+        })
+    }
+}

@@ -1,0 +1,238 @@
+//! A [`Tree`] as it is saved: a table that tells whether anything can have changed, which is all that most reads need of
+//! it, and the rest.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::CWD;
+use throughline_parsers::codex::{HistoryBase, Meta};
+use throughline_parsers::pack::{Pack, Packer, Unpacker};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{Folder, Identity, Known, LOOK_AGAIN, Place, Tree, is_due};
+use crate::paths::Resolved;
+use crate::scan::folders::Listed;
+use crate::scan::stamps::{Moment, Stamps};
+
+/// A saved tree.
+#[derive(Debug)]
+pub struct Saved {
+    /// What a table is made of.
+    pub table: Vec<u8>,
+    /// The rest.
+    pub rest: Vec<u8>,
+    /// What the table says of its content.
+    pub content: u64,
+}
+
+impl Tree {
+    /// The tree of a root as it is saved.
+    pub fn save(&self, root: &Path) -> Saved {
+        let cwds: Vec<&str> = self.places.keys().map(String::as_str).collect();
+        let numbers: HashMap<&str, u64> = cwds.iter().copied().zip(1..).collect();
+        let (mut content, mut rest) = (Packer::default(), Packer::default());
+        rest.number(cwds.len() as u64);
+        for cwd in cwds {
+            let Place { resolved, at } = &self.places[cwd];
+            rest.counted(cwd.as_bytes());
+            resolved.pack(&mut rest);
+            at.pack(&mut rest);
+        }
+        for folder in &self.folders {
+            folder.looked.pack(&mut rest);
+            rest.number(folder.rollouts.len() as u64);
+            folder.rollouts.iter().for_each(|known| known.pack(&numbers, &mut rest));
+        }
+        self.pack_content(&mut content);
+        let content = xxh3_64(&content.finish());
+        Saved { table: self.table(root, content), rest: rest.finish(), content }
+    }
+
+    fn table(&self, root: &Path, content: u64) -> Vec<u8> {
+        let mut packer = Packer::default();
+        packer.counted(root.as_os_str().as_bytes());
+        packer.number(content);
+        self.next_look().pack(&mut packer);
+        let unknown = self.rollouts().filter(|known| known.identity == Identity::Unknown);
+        let unknown: Vec<_> = unknown.map(|known| (known.listed.file(), known.stamps, known.taken)).collect();
+        packer.number(self.folders.len() as u64);
+        packer.number(unknown.len() as u64);
+        let folders = self.folders.iter().map(|folder| (folder.path.clone(), folder.stamps, folder.taken));
+        for (path, stamps, taken) in folders.chain(unknown) {
+            let below = path.strip_prefix(root).unwrap_or(&path);
+            packer.counted(below.as_os_str().as_bytes());
+            stamps.pack(&mut packer);
+            taken.pack(&mut packer);
+        }
+        packer.finish()
+    }
+
+    /// When something that was passed over is to be looked at again; at once while a working directory has not answered.
+    fn next_look(&self) -> Moment {
+        let answered = |meta: &Meta| meta.cwd.as_ref().is_none_or(|cwd| !meta.root || self.places.contains_key(cwd));
+        if !self.threads().all(|(_, meta)| answered(meta)) {
+            return Moment(0);
+        }
+        let folders = self.folders.iter().filter(|folder| !folder.rollouts.is_empty()).map(|folder| folder.looked);
+        let earliest = folders.chain(self.places.values().map(|place| place.at)).min();
+        earliest.map_or(Moment(i64::MAX), |earliest| Moment(earliest.0.saturating_add(LOOK_AGAIN.as_nanos() as i64)))
+    }
+
+    /// What there is, without when it was looked at.
+    fn pack_content(&self, packer: &mut Packer) {
+        let mut places: Vec<_> = self.places.iter().collect();
+        places.sort_unstable_by_key(|place| place.0);
+        for (cwd, place) in places {
+            packer.counted(cwd.as_bytes());
+            place.resolved.pack(packer);
+        }
+        let mut rollouts: Vec<&Known> = self.rollouts().collect();
+        rollouts.sort_unstable_by(|a, b| a.listed.path.cmp(&b.listed.path));
+        for known in rollouts {
+            packer.counted(known.listed.path.as_os_str().as_bytes());
+            known.listed.name.packed.pack(packer);
+            if let Identity::Thread(meta) = &known.identity {
+                meta.pack(packer);
+            }
+        }
+    }
+
+    /// Takes a saved tree up again; `None` when it is none, or another root's.
+    pub fn take_up(root: &Path, table: &[u8], rest: &[u8]) -> Option<Self> {
+        let table = Table::unpack(root, table)?;
+        let mut unpacker = Unpacker::new(rest);
+        let (mut cwds, mut places) = (Vec::new(), HashMap::new());
+        for _ in 0..unpacker.number()? {
+            let cwd = String::unpack(&mut unpacker)?;
+            let place = Place { resolved: Option::unpack(&mut unpacker)?, at: Moment::unpack(&mut unpacker)? };
+            cwds.push(cwd.clone());
+            places.insert(cwd, place);
+        }
+        let mut folders = Vec::new();
+        for (path, stamps, taken) in table.folders {
+            let looked = Moment::unpack(&mut unpacker)?;
+            let mut rollouts = Vec::new();
+            for _ in 0..unpacker.number()? {
+                rollouts.push(Known::unpack(&path, &cwds, &mut unpacker)?);
+            }
+            folders.push(Folder { path, stamps, taken, looked, rollouts, below: Vec::new() });
+        }
+        let at: HashMap<PathBuf, usize> = folders.iter().enumerate().map(|(n, f)| (f.path.clone(), n)).collect();
+        for n in 0..folders.len() {
+            if let Some(above) = folders[n].path.parent().and_then(|above| at.get(above)).filter(|above| **above != n) {
+                let path = folders[n].path.clone();
+                folders[*above].below.push(path);
+            }
+        }
+        Some(Self { folders, places, learned: false })
+    }
+}
+
+/// The first part of a saved tree.
+#[derive(Debug)]
+pub struct Table {
+    /// A digest of what there is.
+    pub content: u64,
+    next_look: Moment,
+    folders: Vec<(PathBuf, Stamps, Moment)>,
+    /// Rollouts that could not be identified yet.
+    unknown: Vec<(PathBuf, Stamps, Moment)>,
+}
+
+impl Table {
+    /// Reads a table; `None` when it is none, or another root's.
+    pub fn unpack(root: &Path, bytes: &[u8]) -> Option<Self> {
+        let mut unpacker = Unpacker::new(bytes);
+        if unpacker.counted()? != root.as_os_str().as_bytes() {
+            return None;
+        }
+        let (content, next_look) = (unpacker.number()?, Moment::unpack(&mut unpacker)?);
+        let (folders, unknown) = (unpacker.index()?, unpacker.index()?);
+        let mut entries = |count: usize| {
+            let mut entries = Vec::new();
+            for _ in 0..count {
+                let below = Path::new(std::ffi::OsStr::from_bytes(unpacker.counted()?));
+                let path = if below.as_os_str().is_empty() { root.to_path_buf() } else { root.join(below) };
+                entries.push((path, Stamps::unpack(&mut unpacker)?, Moment::unpack(&mut unpacker)?));
+            }
+            Some(entries)
+        };
+        Some(Self { content, next_look, folders: entries(folders)?, unknown: entries(unknown)? })
+    }
+
+    /// The root that a table is of.
+    pub fn root(bytes: &[u8]) -> Option<PathBuf> {
+        Some(PathBuf::from(std::ffi::OsStr::from_bytes(Unpacker::new(bytes).counted()?)))
+    }
+
+    /// Whether the tree can only be as it was saved.
+    pub fn holds(&self, root: &Path, now: Moment) -> bool {
+        let soon = Moment(self.next_look.0.saturating_sub(LOOK_AGAIN.as_nanos() as i64));
+        if now >= self.next_look || (self.next_look.0 != i64::MAX && is_due(soon, now)) {
+            return false;
+        }
+        let same = |path: &Path, stamps: &Stamps, taken: Moment| {
+            let found = if path == root { Stamps::of_linked(path) } else { Stamps::of_path(CWD, path) };
+            stamps.settled(taken) && matches!(found, Ok(Some(found)) if found.stamps == *stamps)
+        };
+        let mut entries = self.folders.iter().chain(&self.unknown);
+        !self.folders.is_empty() && entries.all(|(path, stamps, taken)| same(path, stamps, *taken))
+    }
+}
+
+impl Known {
+    fn pack(&self, cwds: &HashMap<&str, u64>, packer: &mut Packer) {
+        packer.counted(self.listed.file().file_name().unwrap_or_default().as_bytes());
+        self.stamps.pack(packer);
+        self.taken.pack(packer);
+        match &self.identity {
+            Identity::Unknown => packer.number(0),
+            Identity::None => packer.number(1),
+            Identity::Thread(Meta { id, cwd, root, forked, base }) => {
+                packer.number(2);
+                id.pack(packer);
+                // The number of one that was resolved, or the text of another one.
+                let number = cwd.as_deref().and_then(|cwd| cwds.get(cwd)).copied().unwrap_or(0);
+                packer.number(number);
+                if number == 0 {
+                    cwd.pack(packer);
+                }
+                root.pack(packer);
+                forked.pack(packer);
+                base.pack(packer);
+            }
+        }
+    }
+
+    fn unpack(folder: &Path, cwds: &[String], unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        let listed = Listed::named(folder, str::from_utf8(unpacker.counted()?).ok()?)?;
+        let (stamps, taken) = (Stamps::unpack(unpacker)?, Moment::unpack(unpacker)?);
+        let identity = match unpacker.number()? {
+            0 => Identity::Unknown,
+            1 => Identity::None,
+            2 => {
+                let id = Option::unpack(unpacker)?;
+                let cwd = match unpacker.index()? {
+                    0 => Option::unpack(unpacker)?,
+                    number => Some(cwds.get(number - 1)?.clone()),
+                };
+                let (root, forked) = (bool::unpack(unpacker)?, bool::unpack(unpacker)?);
+                let base: Option<HistoryBase> = Option::unpack(unpacker)?;
+                Identity::Thread(Meta { id, cwd, root, forked, base })
+            }
+            _ => return None,
+        };
+        Some(Self { listed, stamps, taken, identity, read_now: false })
+    }
+}
+
+impl Pack for Resolved {
+    fn pack(&self, packer: &mut Packer) {
+        packer.counted(self.as_bytes());
+    }
+
+    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        Some(Self::from_saved(unpacker.counted()?))
+    }
+}
