@@ -100,14 +100,13 @@ pub struct End {
     pub digest: Digest,
     /// When the last one completed, in milliseconds since the epoch.
     pub completed_at: i64,
-    /// SHA-256 of where the last completion stands.
-    pub source: Digest,
 }
 
 impl End {
-    /// What orders threads: the latest completion, then the digests of thread and source.
-    pub fn rank(&self, thread: Digest) -> (i64, Digest, Digest) {
-        (self.completed_at, thread, self.source)
+    /// What orders threads: the latest completion, then the digest of the thread. (A thread has one source of its end, so
+    /// that this decides nothing behind them.)
+    pub fn rank(&self, thread: Digest) -> (i64, Digest) {
+        (self.completed_at, thread)
     }
 }
 
@@ -168,8 +167,8 @@ impl Chain {
 
     /// Where it ends; `None` when it has no pair.
     pub fn end(&self) -> Option<End> {
-        let (last, digest) = (self.pairs.last()?.entry(), *self.prefixes.last()?);
-        Some(End { length: self.pairs.len(), digest, completed_at: last.completed_at, source: last.source })
+        let (last, digest) = (self.pairs.last()?, *self.prefixes.last()?);
+        Some(End { length: self.pairs.len(), digest, completed_at: last.completed_at })
     }
 
     /// The digests of the first pair, the first two, and so on.

@@ -26,18 +26,29 @@ pub struct Candidate {
     pub floor: i64,
     /// The session under which the database has the bodies.
     pub session: String,
-    chain: Option<Chain>,
+    chain: Option<Box<Chain>>,
 }
 
-/// Whether the whole chain of a candidate is needed: asked with SHA-256 of the thread's id, where the chain ends, and
-/// whether it is the one of its host that completed last.
-pub type Needs<'n> = &'n dyn Fn(Digest, &End, bool) -> bool;
+/// What is needed of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It can be left out.
+    Nothing,
+    /// Where its chain ends.
+    End,
+    /// The whole chain.
+    Chain,
+}
+
+/// What is needed of a thread of Codex: asked with SHA-256 of its id, where its chain ends, and whether it is the one that
+/// completed last.
+pub type Needs<'n> = &'n dyn Fn(Digest, &End, bool) -> Need;
 
 impl Candidate {
     /// A thread whose whole chain is known; `None` when it has no pair.
     pub fn whole(chain: Chain, floor: i64, session: String) -> Option<Self> {
         let (host, thread, end) = (chain.host, chain.thread, chain.end()?);
-        Some(Self { host, thread, end, floor, session, chain: Some(chain) })
+        Some(Self { host, thread, end, floor, session, chain: Some(Box::new(chain)) })
     }
 
     /// A thread of which no more is known than where its chain ends; all of its history is retained.
@@ -45,8 +56,8 @@ impl Candidate {
         Self { host, thread, end, floor: 1, session, chain: None }
     }
 
-    /// What orders threads: the latest completion, then the digests of thread and source.
-    pub fn rank(&self) -> (i64, Digest, Digest) {
+    /// What orders threads: the latest completion, then the digest of the thread.
+    pub fn rank(&self) -> (i64, Digest) {
         self.end.rank(self.thread)
     }
 
@@ -65,7 +76,7 @@ impl Candidate {
     }
 }
 
-/// All threads of the project, of both hosts, in no order.
+/// The threads of the project, of both hosts, in no order: Claude's, and Codex' of which something is needed.
 ///
 /// # Errors
 /// A store is damaged or cannot be read.
@@ -92,7 +103,7 @@ pub enum Current<'c> {
 }
 
 impl<'c> Current<'c> {
-    /// Chooses by the latest completion; a tie inside one host goes to the greater digests.
+    /// Chooses by the latest completion; a tie inside one host goes to the greater digest.
     pub fn of(candidates: &'c [Candidate]) -> Self {
         let Some(best) = candidates.iter().max_by_key(|candidate| candidate.rank()) else { return Self::None };
         let rival = |other: &Candidate| other.end.completed_at == best.end.completed_at && other.host != best.host;

@@ -13,7 +13,7 @@ use super::token;
 use crate::chain::{self, End, Entry, Host};
 use crate::db::projection::{self, Pair};
 use crate::error::{Error, Kind};
-use crate::hosts::{self, Candidate, Current};
+use crate::hosts::{self, Candidate, Current, Need};
 use crate::scan::file::Mapping;
 use crate::stores::Stores;
 
@@ -179,14 +179,21 @@ impl Asked {
         Self { after, through, has_through: request.through.is_some() }
     }
 
-    /// Whether more is asked of a thread of Codex than where its chain ends: entries, or a digest in front of the end.
-    fn needs(&self, thread: Digest, end: &End, current: bool) -> bool {
+    /// What is asked of a thread of Codex: of those that a cursor names, and of the current one, more than where the chain
+    /// ends is needed for entries, and for a digest in front of the end.
+    fn needs(&self, thread: Digest, end: &End, current: bool) -> Need {
         let named = |position: Option<Position>| position.filter(|position| position.is_of(Host::Codex, thread));
         let is_at_end = |position: Position| position.length == end.length;
         let (after, through) = (named(self.after), named(self.through));
         let nothing_new = after.is_some_and(is_at_end) && through.is_none_or(is_at_end);
         let is_read = through.is_some() || (current && !self.has_through);
-        (is_read && !nothing_new) || after.is_some_and(|after| !is_at_end(after))
+        if (is_read && !nothing_new) || after.is_some_and(|after| !is_at_end(after)) {
+            Need::Chain
+        } else if current || after.is_some() || through.is_some() {
+            Need::End
+        } else {
+            Need::Nothing
+        }
     }
 }
 

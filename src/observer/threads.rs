@@ -11,7 +11,7 @@ use super::cursor::Cursor;
 use super::token;
 use crate::chain::Host;
 use crate::error::Error;
-use crate::hosts;
+use crate::hosts::{self, Need};
 use crate::scan::file::Mapping;
 use crate::stores::Stores;
 
@@ -48,7 +48,7 @@ pub struct Thread {
 /// [`Kind::Internal`](crate::error::Kind::Internal) when a store cannot be read.
 pub fn threads(stores: &Stores, project: &Path, mapping: Mapping) -> Result<Threads, Error> {
     let project = Project::open(project)?;
-    let mut candidates = hosts::candidates(stores, &project.resolved, mapping, &|_, _, _| false)?;
+    let mut candidates = hosts::candidates(stores, &project.resolved, mapping, &|_, _, _| Need::End)?;
     candidates.sort_by_key(|candidate| Reverse(candidate.rank()));
     let threads = candidates.iter().map(|candidate| Thread {
         host: candidate.host,

@@ -366,8 +366,8 @@ mod tests {
         let listed = listed(&path, false);
         let at_once = read_on(&listed, State::default(), None, Mapping::Never);
         let size = text.len() as u64;
-        for n in 0..40 {
-            let cut = size * n / 40 + n;
+        for n in 0..10 {
+            let cut = size * n / 10 + n * 31;
             for mapping in [Mapping::Never, Mapping::LargeFiles] {
                 let before = read_on(&listed, State::default(), Some(cut), mapping);
                 let line_start = text.as_bytes()[..cut as usize].iter().rposition(|byte| *byte == b'\n');

@@ -7,4 +7,5 @@ mod examples;
 mod golden;
 mod home;
 mod pieces;
+mod remembering;
 mod samples;

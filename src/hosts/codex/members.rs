@@ -2,18 +2,18 @@
 //! its chain ends. That is all that the choice of the parent needs.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use smallvec::SmallVec;
 use throughline_parsers::codex::{Meta, Uuid};
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 use throughline_parsers::text::Digest;
 
-use super::super::{Candidate, Needs};
+use super::super::{Candidate, Need, Needs};
 use super::threads::{File, session};
 use crate::chain::{Chain, End, Host};
 use crate::paths::Resolved;
@@ -37,8 +37,8 @@ pub struct Members {
 /// One thread.
 #[derive(Debug)]
 pub enum Member {
-    /// As it is remembered.
-    Remembered(Remembered),
+    /// As it is remembered: where its record stands in the bytes of all.
+    Remembered(Range<usize>),
     /// To be read.
     Unread {
         /// Its files.
@@ -47,36 +47,29 @@ pub enum Member {
         again: bool,
     },
     /// As it was read.
-    Read {
-        /// Its files.
-        files: Vec<File>,
-        /// Its chain; without pairs where it is not the project's.
-        chain: Chain,
-    },
+    Read(Box<Read>),
 }
 
-/// A thread as it is remembered. Places are those in the bytes of all.
-#[derive(Clone, Debug)]
-pub struct Remembered {
+/// A thread that was read.
+#[derive(Debug)]
+pub struct Read {
+    /// Its files.
+    pub files: Vec<File>,
+    /// Its chain; without pairs where it is not the project's.
+    pub chain: Chain,
+}
+
+/// A thread as it is remembered.
+#[derive(Clone, Copy, Debug)]
+struct Record<'b> {
     /// SHA-256 of the thread's id.
-    pub digest: Digest,
-    /// The thread.
-    pub thread: Uuid,
+    digest: Digest,
     /// Where its chain ends; `None` when it has no pair, or is not the project's.
-    pub end: Option<End>,
-    files: SmallVec<[Looked; 1]>,
-    /// All of it.
-    whole: Range<usize>,
-    /// The part that says which files, and what they say.
-    said: Range<usize>,
-}
-
-#[derive(Clone, Debug)]
-struct Looked {
-    /// Below the root, with the name of the file that is there.
-    path: Range<usize>,
-    stamps: Stamps,
-    taken: Moment,
+    end: Option<End>,
+    /// Its files, and what they say.
+    said: &'b [u8],
+    /// What each of them was, and when.
+    looked: &'b [u8],
 }
 
 impl Members {
@@ -100,67 +93,105 @@ impl Members {
         let mut cwds: Vec<String> = inside.map(|(cwd, _)| (*cwd).to_owned()).collect();
         cwds.sort_unstable();
         let earlier = earlier.unwrap_or_default();
-        let remembered = earlier.members.into_iter().filter_map(|member| match member {
-            Member::Remembered(remembered) => Some((remembered.thread, remembered)),
-            _ => None,
-        });
-        let mut remembered: HashMap<Uuid, Remembered> = remembered.collect();
-        let bytes = earlier.bytes;
+        // Records name working directories by their numbers.
+        let known_cwds = earlier.cwds == cwds;
+        let mut remembered: HashMap<Digest, Range<usize>> = HashMap::new();
+        for member in &earlier.members {
+            if let Member::Remembered(range) = member
+                && let Some(record) = earlier.record(range)
+            {
+                remembered.insert(record.digest, range.clone());
+            }
+        }
         let member = |(thread, mut files): (Uuid, Vec<File>)| {
             files.sort_unstable_by(|a, b| a.listed.path.cmp(&b.listed.path));
-            let same = |known: &Remembered| bytes[known.said.clone()] == said(root, &files);
-            match remembered.remove(&thread) {
-                Some(known) if same(&known) => Member::Remembered(known),
-                known => Member::Unread { files, again: known.is_some() },
+            let known = remembered.remove(&Digest::of(&thread.to_string()));
+            let same = |range: &Range<usize>| {
+                known_cwds && earlier.record(range).is_some_and(|known| known.said == said(root, &files, &cwds))
+            };
+            match known {
+                Some(range) if same(&range) => Member::Remembered(range),
+                known => Member::Unread { again: known.is_some(), files },
             }
         };
         let members = threads.into_iter().map(member).collect();
-        Self { content, cwds, members, bytes }
+        Self { content, cwds, members, bytes: earlier.bytes }
+    }
+
+    fn record(&self, range: &Range<usize>) -> Option<Record<'_>> {
+        Record::unpack(self.bytes.get(range.clone())?)
     }
 
     /// The files of a remembered thread, each as it was at the last look.
-    pub fn files(&self, root: &Path, member: &Remembered) -> Option<Vec<File>> {
-        let mut unpacker = Unpacker::new(&self.bytes[member.said.clone()]);
-        let mut files = Vec::new();
-        unpacker.number()?;
-        for Looked { stamps, taken, .. } in &member.files {
-            let path = root.join(Path::new(std::ffi::OsStr::from_bytes(unpacker.counted()?)));
+    pub fn files(&self, root: &Path, range: &Range<usize>) -> Option<Vec<File>> {
+        let file = |(below, meta, stamps, taken): Looked<'_>| {
+            let path = root.join(Path::new(OsStr::from_bytes(below)));
             let listed = Listed::named(path.parent()?, path.file_name()?.to_str()?)?;
-            let meta = Meta::unpack(&mut Unpacker::new(unpacker.counted()?))?;
-            files.push(File { listed, meta, stamps: *stamps, taken: *taken });
-        }
-        Some(files)
+            let meta = unpack_meta(&mut Unpacker::new(meta), &listed, &self.cwds)?;
+            Some(File { listed, meta, stamps, taken })
+        };
+        self.record(range)?.files().map(|looked| file(looked?)).collect()
     }
 
     /// Whether none of the files of a remembered thread can have changed since the last look.
-    pub fn is_unchanged(&self, root: &Root, member: &Remembered) -> bool {
-        member.files.iter().all(|looked| {
-            looked.stamps.settled(looked.taken)
-                && root.stamps(&self.bytes[looked.path.clone()]).is_some_and(|stamps| stamps == looked.stamps)
+    pub fn is_unchanged(&self, root: &Root, range: &Range<usize>) -> bool {
+        let same = |(below, _, stamps, taken): Looked<'_>| stamps.settled(taken) && root.stamps(below) == Some(stamps);
+        self.record(range).is_some_and(|record| record.files().all(|looked| looked.is_some_and(same)))
+    }
+
+    /// Where the chain of a member ends, and SHA-256 of its id; `None` without a pair.
+    pub fn end(&self, member: &Member) -> Option<(Digest, End)> {
+        match member {
+            Member::Remembered(range) => self.record(range).and_then(|record| Some((record.digest, record.end?))),
+            Member::Unread { .. } => None,
+            Member::Read(read) => Some((read.chain.thread, read.chain.end()?)),
+        }
+    }
+
+    /// The members of which something is needed, and what.
+    pub fn needed(&self, needs: Needs<'_>) -> Vec<(usize, Need)> {
+        let mut needed: Vec<(usize, Need)> = Vec::new();
+        let mut current: Option<(usize, Digest, End)> = None;
+        for (n, member) in self.members.iter().enumerate() {
+            let Some((thread, end)) = self.end(member) else { continue };
+            let need = needs(thread, &end, false);
+            needed.extend((need != Need::Nothing).then_some((n, need)));
+            if current.as_ref().is_none_or(|(_, than, other)| end.rank(thread) > other.rank(*than)) {
+                current = Some((n, thread, end));
+            }
+        }
+        if let Some((current, thread, end)) = current {
+            needed.retain(|(n, _)| *n != current);
+            let need = needs(thread, &end, true);
+            needed.extend((need != Need::Nothing).then_some((current, need)));
+        }
+        needed
+    }
+
+    /// The one of these members that is remembered, though its whole chain is needed.
+    pub fn lacking(&self, needed: &[(usize, Need)]) -> Option<(usize, Range<usize>)> {
+        needed.iter().find_map(|(n, need)| match &self.members[*n] {
+            Member::Remembered(range) if *need == Need::Chain => Some((*n, range.clone())),
+            _ => None,
         })
     }
 
-    /// A member of which the whole chain is needed and is not known.
-    pub fn lacking(&self, needs: Needs<'_>) -> Option<usize> {
-        let ends = || self.members.iter().enumerate().filter_map(|(n, member)| Some((n, member, member.end()?)));
-        let (current, ..) = ends().max_by_key(|(_, member, end)| end.rank(member.digest()))?;
-        let lacks = |(n, member, end): (usize, &Member, End)| {
-            let known = matches!(member, Member::Read { .. });
-            (!known && needs(member.digest(), &end, n == current)).then_some(n)
-        };
-        ends().find_map(lacks)
-    }
-
-    /// The members that have a pair.
-    pub fn into_candidates(self) -> Vec<Candidate> {
-        let candidate = |member| match member {
-            Member::Remembered(Remembered { thread, digest, end, .. }) => {
-                Some(Candidate::ending(Host::Codex, digest, end?, session(thread)))
+    /// These members as candidates.
+    pub fn into_candidates(mut self, root: &Path, needed: Vec<(usize, Need)>) -> Vec<Candidate> {
+        let candidate = |(n, _): (usize, Need)| match std::mem::replace(&mut self.members[n], Member::Remembered(0..0))
+        {
+            Member::Read(read) => {
+                let Read { files, chain } = *read;
+                Candidate::whole(chain, 1, session(files.first()?.thread()))
             }
-            Member::Read { files, chain } => Candidate::whole(chain, 1, session(files.first()?.thread())),
+            Member::Remembered(range) => {
+                let (thread, end) = self.end(&Member::Remembered(range.clone()))?;
+                let files = self.files(root, &range)?;
+                Some(Candidate::ending(Host::Codex, thread, end, session(files.first()?.thread())))
+            }
             Member::Unread { .. } => None,
         };
-        self.members.into_iter().filter_map(candidate).collect()
+        needed.into_iter().filter_map(candidate).collect()
     }
 
     /// The members as they are saved.
@@ -173,9 +204,9 @@ impl Members {
         packer.number(self.members.len() as u64);
         for member in &self.members {
             match member {
-                Member::Remembered(remembered) => packer.counted(&self.bytes[remembered.whole.clone()]),
+                Member::Remembered(range) => packer.counted(&self.bytes[range.clone()]),
                 Member::Unread { .. } => packer.counted(&[]),
-                Member::Read { files, chain } => packer.counted(&record(root, files, chain)),
+                Member::Read(read) => packer.counted(&record(root, read, &self.cwds)),
             }
         }
         packer.finish()
@@ -191,11 +222,9 @@ impl Members {
         let (content, cwds) = (unpacker.number()?, unpacker.all()?);
         let mut members = Vec::new();
         for _ in 0..unpacker.number()? {
-            let record = unpacker.counted()?;
-            let start = bytes.len() - unpacker.left() - record.len();
-            if !record.is_empty() {
-                members.push(Member::Remembered(Remembered::unpack(record, start)?));
-            }
+            let len = unpacker.counted()?.len();
+            let end = bytes.len() - unpacker.left();
+            members.extend((len > 0).then_some(Member::Remembered(end - len..end)));
         }
         Some(Self { content, cwds, members, bytes })
     }
@@ -203,52 +232,29 @@ impl Members {
     /// The root and the project that saved members are of.
     pub fn of(bytes: &[u8]) -> Option<(PathBuf, Resolved)> {
         let mut unpacker = Unpacker::new(bytes);
-        let root = PathBuf::from(std::ffi::OsStr::from_bytes(unpacker.counted()?));
+        let root = PathBuf::from(OsStr::from_bytes(unpacker.counted()?));
         Some((root, Resolved::from_saved(unpacker.counted()?)))
     }
 }
 
-impl Member {
-    /// Where its chain ends, if it is known to have a pair.
-    pub fn end(&self) -> Option<End> {
-        match self {
-            Self::Remembered(remembered) => remembered.end,
-            Self::Unread { .. } => None,
-            Self::Read { chain, .. } => chain.end(),
-        }
-    }
-
-    /// SHA-256 of the thread's id, if it has an end.
-    fn digest(&self) -> Digest {
-        match self {
-            Self::Remembered(remembered) => remembered.digest,
-            Self::Unread { .. } => Digest::of(""),
-            Self::Read { chain, .. } => chain.thread,
-        }
-    }
-}
-
 /// What the files of a thread are, and what they say.
-fn said(root: &Path, files: &[File]) -> Vec<u8> {
+fn said(root: &Path, files: &[File], cwds: &[String]) -> Vec<u8> {
     let mut packer = Packer::default();
-    packer.number(files.len() as u64);
-    for File { listed, meta, .. } in files {
-        let path = listed.file();
+    for file in files {
+        let path = file.listed.file();
         packer.counted(path.strip_prefix(root).unwrap_or(&path).as_os_str().as_bytes());
         let mut said = Packer::default();
-        meta.pack(&mut said);
+        pack_meta(&file.meta, &file.listed, cwds, &mut said);
         packer.counted(&said.finish());
     }
     packer.finish()
 }
 
-fn record(root: &Path, files: &[File], chain: &Chain) -> Vec<u8> {
-    let Some(thread) = files.first().map(File::thread) else { return Vec::new() };
+fn record(root: &Path, Read { files, chain }: &Read, cwds: &[String]) -> Vec<u8> {
     let mut packer = Packer::default();
-    thread.pack(&mut packer);
     chain.thread.pack(&mut packer);
     chain.end().pack(&mut packer);
-    packer.counted(&said(root, files));
+    packer.counted(&said(root, files, cwds));
     for File { stamps, taken, .. } in files {
         stamps.pack(&mut packer);
         taken.pack(&mut packer);
@@ -256,25 +262,66 @@ fn record(root: &Path, files: &[File], chain: &Chain) -> Vec<u8> {
     packer.finish()
 }
 
-impl Remembered {
-    /// Reads the record that stands at `start` in the bytes of all.
-    fn unpack(record: &[u8], start: usize) -> Option<Self> {
-        let mut unpacker = Unpacker::new(record);
-        let (thread, digest) = (Uuid::unpack(&mut unpacker)?, Digest::unpack(&mut unpacker)?);
-        let end = Option::unpack(&mut unpacker)?;
-        let text = unpacker.counted()?;
-        let said_end = start + record.len() - unpacker.left();
-        let mut said = Unpacker::new(text);
-        let mut files = SmallVec::new();
-        for _ in 0..said.number()? {
-            let path = said.counted()?;
-            let path_end = said_end - said.left();
-            said.counted()?;
-            let (stamps, taken) = (Stamps::unpack(&mut unpacker)?, Moment::unpack(&mut unpacker)?);
-            files.push(Looked { path: path_end - path.len()..path_end, stamps, taken });
-        }
-        let (whole, said) = (start..start + record.len(), said_end - text.len()..said_end);
-        (!files.is_empty() && unpacker.is_at_end()).then_some(Self { digest, thread, end, files, whole, said })
+/// Packs an identity: what can be told from the name is left out, a working directory of the project is its number.
+fn pack_meta(meta: &Meta, listed: &Listed, cwds: &[String], packer: &mut Packer) {
+    let Meta { id, cwd, root, forked, base } = meta;
+    let is_name = id.as_ref().is_some_and(|id| *id == listed.name.thread.to_string());
+    is_name.pack(packer);
+    if !is_name {
+        id.pack(packer);
+    }
+    let number = cwd.as_ref().and_then(|cwd| cwds.binary_search(cwd).ok()).map_or(0, |number| number as u64 + 1);
+    packer.number(number);
+    if number == 0 {
+        cwd.pack(packer);
+    }
+    root.pack(packer);
+    forked.pack(packer);
+    base.pack(packer);
+}
+
+fn unpack_meta(unpacker: &mut Unpacker<'_>, listed: &Listed, cwds: &[String]) -> Option<Meta> {
+    let id = match bool::unpack(unpacker)? {
+        true => Some(listed.name.thread.to_string()),
+        false => Option::unpack(unpacker)?,
+    };
+    let cwd = match unpacker.index()? {
+        0 => Option::unpack(unpacker)?,
+        number => Some(cwds.get(number - 1)?.clone()),
+    };
+    let (root, forked) = (bool::unpack(unpacker)?, bool::unpack(unpacker)?);
+    Some(Meta { id, cwd, root, forked, base: Option::unpack(unpacker)? })
+}
+
+/// One file of a record: where it is below the root, with the name of the file that is there; what it says; what it was,
+/// and when.
+type Looked<'b> = (&'b [u8], &'b [u8], Stamps, Moment);
+
+impl<'b> Record<'b> {
+    fn unpack(bytes: &'b [u8]) -> Option<Self> {
+        let mut unpacker = Unpacker::new(bytes);
+        let (digest, end) = (Digest::unpack(&mut unpacker)?, Option::unpack(&mut unpacker)?);
+        let said = unpacker.counted()?;
+        Some(Self { digest, end, said, looked: unpacker.raw(unpacker.left())? })
+    }
+
+    /// Its files; `None` where the record is none.
+    fn files(self) -> impl Iterator<Item = Option<Looked<'b>>> {
+        let (mut said, mut looked) = (Unpacker::new(self.said), Unpacker::new(self.looked));
+        let mut file = move || {
+            let (below, meta) = (said.counted()?, said.counted()?);
+            let file = (below, meta, Stamps::unpack(&mut looked)?, Moment::unpack(&mut looked)?);
+            Some((file, said.is_at_end()))
+        };
+        let mut ended = false;
+        std::iter::from_fn(move || {
+            if ended {
+                return None;
+            }
+            let read = file();
+            ended = read.as_ref().is_none_or(|(_, last)| *last);
+            Some(read.map(|(file, _)| file))
+        })
     }
 }
 
@@ -283,13 +330,11 @@ impl Pack for End {
         packer.number(self.length as u64);
         self.digest.pack(packer);
         packer.signed(self.completed_at);
-        self.source.pack(packer);
     }
 
     fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
         let length = unpacker.index().filter(|length| *length > 0)?;
-        let (digest, completed_at) = (Digest::unpack(unpacker)?, unpacker.signed()?);
-        Some(Self { length, digest, completed_at, source: Digest::unpack(unpacker)? })
+        Some(Self { length, digest: Digest::unpack(unpacker)?, completed_at: unpacker.signed()? })
     }
 }
 
@@ -304,7 +349,7 @@ impl Root {
     }
 
     fn stamps(&self, below: &[u8]) -> Option<Stamps> {
-        let found = Stamps::of_path(self.0.as_fd(), Path::new(std::ffi::OsStr::from_bytes(below))).ok()??;
+        let found = Stamps::of_path(self.0.as_fd(), Path::new(OsStr::from_bytes(below))).ok()??;
         found.is_file().then_some(found.stamps)
     }
 }

@@ -9,6 +9,7 @@ mod members;
 mod threads;
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ use throughline_parsers::codex::{Meta, Role, Turn, Uuid};
 use throughline_parsers::text::Digest;
 
 pub use self::members::Members;
-use self::members::{Member, Remembered, Root};
+use self::members::{Member, Read, Root};
 use self::threads::{Failure, File, Line, ReadChain};
 use super::{Candidate, Needs};
 use crate::cache::{About, Cache, Name};
@@ -37,8 +38,7 @@ const TRIES: usize = 5;
 /// So many files are worth a second core.
 const MANY_FILES: usize = 1500;
 
-/// The root threads of the project that have completed pairs. Of those that are needed whole the chain is known, of the
-/// others at least where it ends.
+/// The root threads of the project that have completed pairs, those of which something is needed.
 ///
 /// # Errors
 /// A folder cannot be listed or a rollout cannot be read.
@@ -103,18 +103,19 @@ impl Project<'_> {
             return Ok(Found::Suspects(suspects));
         }
         changed |= self.read_unread(&mut members)?;
-        while let Some(n) = members.lacking(needs) {
-            let Member::Remembered(remembered) = &members.members[n] else { return Err(Failure::Changed) };
-            let files = members.files(self.root, remembered).ok_or(Failure::Changed)?;
-            let (end, read) = (remembered.end, self.read(files, true, &members.cwds)?);
+        let mut needed = members.needed(needs);
+        while let Some((n, range)) = members.lacking(&needed) {
+            let files = members.files(self.root, &range).ok_or(Failure::Changed)?;
+            let (end, read) = (members.end(&members.members[n]), self.read(files, true, &members.cwds)?);
             // Where it is what was remembered, there is nothing to store.
-            changed |= read.end() != end;
+            changed |= members.end(&read) != end;
             members.members[n] = read;
+            needed = members.needed(needs);
         }
         if let Some(cache) = self.reader.cache.filter(|_| changed) {
             cache.store(&self.name(), &[members.save(self.root, self.resolved)]);
         }
-        Ok(Found::Candidates(members.into_candidates()))
+        Ok(Found::Candidates(members.into_candidates(self.root, needed)))
     }
 
     fn name(self) -> Name {
@@ -167,8 +168,8 @@ impl Project<'_> {
     /// than they said.
     fn look(self, members: &mut Members) -> Result<HashSet<PathBuf>, Failure> {
         let mut suspects = HashSet::new();
-        for (n, member) in self.changed(members) {
-            let mut files = members.files(self.root, &member).ok_or(Failure::Changed)?;
+        for (n, range) in self.changed(members) {
+            let mut files = members.files(self.root, &range).ok_or(Failure::Changed)?;
             for file in &mut files {
                 if !self.look_at(file)? {
                     suspects.insert(file.listed.path.clone());
@@ -180,10 +181,10 @@ impl Project<'_> {
     }
 
     /// The remembered members that can have changed.
-    fn changed(self, members: &Members) -> Vec<(usize, Remembered)> {
+    fn changed(self, members: &Members) -> Vec<(usize, Range<usize>)> {
         let Some(root) = Root::open(self.root) else { return Vec::new() };
         let changed = |(n, member): (usize, &Member)| match member {
-            Member::Remembered(member) if !members.is_unchanged(&root, member) => Some((n, member.clone())),
+            Member::Remembered(range) if !members.is_unchanged(&root, range) => Some((n, range.clone())),
             _ => None,
         };
         match members.members.len() < MANY_FILES {
@@ -232,7 +233,7 @@ impl Project<'_> {
                 (file.stamps, file.taken) = (stamps, taken);
             }
         }
-        Ok(Member::Read { files, chain: read.chain })
+        Ok(Member::Read(Box::new(Read { files, chain: read.chain })))
     }
 }
 
@@ -322,6 +323,7 @@ fn texts_of(line: &Line<'_>, thread: Uuid, reader: Reader<'_>) -> Result<Option<
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::hosts::Need;
     use std::fs;
 
     const THREAD: &str = "019c0000-0000-7000-8000-000000000001";
@@ -355,7 +357,7 @@ mod tests {
         write(&sessions.join("a"), home.path(), &[10, 5]);
         write(&sessions.join("b"), home.path(), &[7]);
         let project = Resolved::new(home.path()).unwrap();
-        let found = candidates(&stores, &project, Mapping::Never, &|_, _, _| true).unwrap();
+        let found = candidates(&stores, &project, Mapping::Never, &|_, _, _| Need::Chain).unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].end.length, 2);
     }
