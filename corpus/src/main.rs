@@ -78,7 +78,7 @@ struct ScanArguments {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Rollout(arguments) => make_rollout(&arguments),
-        Command::Store(arguments) => store::make(&arguments).map(drop),
+        Command::Store(arguments) => store::make(&arguments).map(|made| println!("{made}")),
         Command::Append(arguments) => append::append(&arguments),
         Command::Scan(arguments) => scan_file(&arguments),
     };

@@ -4,6 +4,7 @@ mod bodies;
 mod family;
 mod manifest;
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -84,6 +85,12 @@ const FOREIGN_FAMILIES: u64 = 20;
 /// What a store became.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Made {
+    /// The home.
+    pub home: PathBuf,
+    /// The project's directory.
+    pub project: String,
+    /// All rollouts.
+    pub files: u64,
     /// The size of all rollouts.
     pub bytes: u64,
     /// Rollouts of the project.
@@ -102,7 +109,7 @@ pub struct Made {
     latest: i64,
 }
 
-/// Makes the store and tells what it made.
+/// Makes the store.
 ///
 /// # Errors
 /// There is one already, or it cannot be written.
@@ -110,14 +117,6 @@ pub fn make(arguments: &Arguments) -> Result<Made, Fault> {
     let store = Store::prepare(arguments)?;
     let mut made = store.rollouts()?;
     made.claude_turns = bodies::claude(&store.home, &store.project, arguments)?;
-    println!("home {}", store.home.display());
-    println!("project {}", store.project);
-    println!("rollouts {} ({} of the project)", arguments.files, made.project_files);
-    let relatives: Vec<String> = made.relatives.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    println!("of these {}", relatives.join(", "));
-    println!("bytes {}", made.bytes);
-    println!("turns {} completed in {} threads of the project", made.project_turns, made.project_threads);
-    println!("stored {} threads, {} Claude turns", made.stored_threads, made.claude_turns);
     Ok(made)
 }
 
@@ -190,7 +189,13 @@ impl<'a> Store<'a> {
         // The project's last rollout is to be its newest, so it waits for all others.
         let newest = families.pop_if(|family| family.ours);
         let mut bodies = Bodies::open(&self.home, arguments.sessions_in_db)?;
-        let mut made = Made { relatives: family::none(), ..Made::default() };
+        let mut made = Made {
+            home: self.home.clone(),
+            project: self.project.clone(),
+            files: arguments.files,
+            relatives: family::none(),
+            ..Made::default()
+        };
         for families in families.chunks(FAMILIES_AT_ONCE) {
             let families: Vec<_> =
                 families.par_iter().map(|family| self.family(family, None)).collect::<Result<_, Fault>>()?;
@@ -291,6 +296,19 @@ impl<'a> Store<'a> {
             (true, true) => format!("{}/crates/core", self.project),
             (false, _) => format!("{}/repo-{}", self.elsewhere, random.below(FOREIGN_PROJECTS)),
         }
+    }
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "home {}", self.home.display())?;
+        writeln!(f, "project {}", self.project)?;
+        writeln!(f, "rollouts {} ({} of the project)", self.files, self.project_files)?;
+        let relatives: Vec<String> = self.relatives.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        writeln!(f, "of these {}", relatives.join(", "))?;
+        writeln!(f, "bytes {}", self.bytes)?;
+        writeln!(f, "turns {} completed in {} threads of the project", self.project_turns, self.project_threads)?;
+        write!(f, "stored {} threads, {} Claude turns", self.stored_threads, self.claude_turns)
     }
 }
 

@@ -1,0 +1,161 @@
+"""What `benches/check` and `benches/peers` share: building, making stores, and timing processes fairly."""
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SEED = "1"
+MIB = 1 << 20
+# KiB in ru_maxrss on Linux, bytes on macOS.
+RSS_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+# ---------------------------------------------------------------- building and making
+
+@dataclass
+class Binaries:
+    """What is built here."""
+    target: Path
+    throughline: str
+    corpus: str
+
+
+def binaries():
+    subprocess.run(["cargo", "build", "--release", "--quiet", "--bin", "throughline", "--bin", "corpus", "--workspace"],
+                   cwd=ROOT, check=True)
+    metadata = subprocess.run(["cargo", "metadata", "--no-deps", "--format-version", "1"],
+                              cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
+    target = Path(json.loads(metadata)["target_directory"])
+    return Binaries(target, str(target / "release/throughline"), str(target / "release/corpus"))
+
+
+def stages_program():
+    """The built program of the stages."""
+    argv = ["cargo", "bench", "--quiet", "--package", "corpus", "--bench", "stages", "--no-run", "--message-format", "json"]
+    lines = subprocess.run(argv, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    built = (json.loads(line) for line in lines)
+    return next(b["executable"] for b in built if b["reason"] == "compiler-artifact" and b["target"]["name"] == "stages")
+
+
+@dataclass
+class Store:
+    """A store that `corpus` made."""
+    folder: Path
+    corpus: str
+
+    @property
+    def home(self):
+        return self.folder / "home"
+
+    @property
+    def project(self):
+        return str(self.folder / "proj")
+
+    @property
+    def sessions(self):
+        return self.home / ".codex/sessions"
+
+    def rollouts(self):
+        return sorted(str(path) for path in self.sessions.rglob("rollout-*.jsonl"))
+
+    def append(self, *what):
+        subprocess.run([self.corpus, "append", "--store", str(self.folder), *what], check=True, stdout=subprocess.DEVNULL)
+
+    def env(self, cache):
+        """The environment of a program that is to see this store and nothing else of the user's."""
+        hidden = ("CODEX_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "THROUGHLINE_CACHE")
+        env = {key: value for key, value in os.environ.items() if key not in hidden}
+        return env | {"HOME": str(self.home), "CODEX_HOME": str(self.home / ".codex"), "XDG_CACHE_HOME": str(cache)}
+
+
+def make_store(built, folder, options):
+    """Makes the store unless it was made whole with the same options."""
+    argv = ["store", "--seed", SEED, *options]
+    stamp = folder / "made.json"
+    if not stamp.exists() or json.loads(stamp.read_text()) != argv:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        print(f"making {folder.name} ({' '.join(options)})", flush=True)
+        subprocess.run([built.corpus, *argv, "--out", str(folder)], check=True, stdout=subprocess.DEVNULL)
+        stamp.write_text(json.dumps(argv))
+    return Store(folder, built.corpus)
+
+
+# ---------------------------------------------------------------- timing
+
+@dataclass
+class Run:
+    """What one process took."""
+    seconds: float
+    peak: int
+    stdout: bytes
+
+
+@dataclass
+class Series:
+    """The runs of one command."""
+    runs: list = field(default_factory=list)
+
+    def median(self):
+        return statistics.median(run.seconds for run in self.runs)
+
+    def best(self):
+        return min(run.seconds for run in self.runs)
+
+    def peak(self):
+        return max(run.peak for run in self.runs)
+
+
+class Spawner:
+    """Runs commands from start to end, all in the same way.
+
+    They are spawned without a copy of this process, whose size would otherwise be part of what a small one costs. The
+    peak of resident memory comes with the exit status; no process has less than this one had when it was spawned.
+    """
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="bench-")
+        self.out = os.path.join(self.folder.name, "stdout")
+
+    def spawn(self, argv, env):
+        to_null = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+        to_file = [(os.POSIX_SPAWN_OPEN, 1, self.out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)]
+        return os.posix_spawn(argv[0], argv, env, file_actions=to_null + to_file)
+
+    def run(self, argv, env=None):
+        env = dict(os.environ) if env is None else env
+        argv = [shutil.which(argv[0]) or argv[0], *argv[1:]]
+        start = time.perf_counter()
+        pid = self.spawn(argv, env)
+        _, status, usage = os.wait4(pid, 0)
+        seconds = time.perf_counter() - start
+        code = os.waitstatus_to_exitcode(status)
+        if code:
+            sys.exit(f"{' '.join(argv[:2])}: exit code {code}")
+        return Run(seconds, usage.ru_maxrss * RSS_UNIT, Path(self.out).read_bytes())
+
+    def private_peak(self, argv, env):
+        """The most memory besides mapped pages, as seen by looking again and again. None where there is no /proc."""
+        if not os.path.isdir("/proc/self"):
+            return None
+        pid = self.spawn([shutil.which(argv[0]) or argv[0], *argv[1:]], env)
+        peak = 0
+        while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            peak = max(peak, private_bytes(pid))
+        os.waitpid(pid, 0)
+        return peak
+
+
+def private_bytes(pid):
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("RssAnon:"))
