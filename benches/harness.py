@@ -16,6 +16,11 @@ MIB = 1 << 20
 # KiB in ru_maxrss on Linux, bytes on macOS.
 RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
+# What a store was made with; it is there once the store is whole.
+MADE = "made.json"
+# More than any answer.
+PRINTED_BYTES = MIB
+
 
 # ---------------------------------------------------------------- building and making
 
@@ -66,19 +71,21 @@ class Store:
         return sorted(str(path) for path in self.sessions.rglob("rollout-*.jsonl"))
 
     def append(self, *what):
-        subprocess.run([self.corpus, "append", "--store", str(self.folder), *what], check=True, stdout=subprocess.DEVNULL)
+        argv = [self.corpus, "append", "--store", str(self.folder), *what]
+        if subprocess.run(argv, stdout=subprocess.DEVNULL).returncode:
+            (self.folder / MADE).unlink(missing_ok=True)
+            sys.exit(f"{self.folder.name} cannot go on; the next time it is made anew")
 
     def env(self, cache):
         """The environment of a program that is to see this store and nothing else of the user's."""
-        hidden = ("CODEX_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "THROUGHLINE_CACHE")
-        env = {key: value for key, value in os.environ.items() if key not in hidden}
+        env = {key: value for key, value in os.environ.items() if key not in ("XDG_STATE_HOME", "THROUGHLINE_CACHE")}
         return env | {"HOME": str(self.home), "CODEX_HOME": str(self.home / ".codex"), "XDG_CACHE_HOME": str(cache)}
 
 
 def make_store(built, folder, options):
     """Makes the store unless it was made whole with the same options."""
     argv = ["store", "--seed", SEED, *options]
-    stamp = folder / "made.json"
+    stamp = folder / MADE
     if not stamp.exists() or json.loads(stamp.read_text()) != argv:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -139,7 +146,13 @@ class Spawner:
         code = os.waitstatus_to_exitcode(status)
         if code:
             sys.exit(f"{' '.join(argv[:2])}: exit code {code}")
-        return Run(seconds, usage.ru_maxrss * RSS_UNIT, Path(self.out).read_bytes())
+        return Run(seconds, usage.ru_maxrss * RSS_UNIT, self.printed())
+
+    def printed(self):
+        """The end of what was printed: an answer whole, but not all that a peer prints."""
+        with open(self.out, "rb") as out:
+            out.seek(max(0, os.path.getsize(self.out) - PRINTED_BYTES))
+            return out.read()
 
     def private_peak(self, argv, env):
         """The most memory besides mapped pages, as seen by looking again and again. None where there is no /proc."""
