@@ -120,6 +120,10 @@ class Series:
         return max(run.peak for run in self.runs)
 
 
+class Failed(Exception):
+    """A command ended with an error."""
+
+
 class Spawner:
     """Runs commands from start to end, all in the same way.
 
@@ -131,21 +135,23 @@ class Spawner:
         self.folder = tempfile.TemporaryDirectory(prefix="bench-")
         self.out = os.path.join(self.folder.name, "stdout")
 
-    def spawn(self, argv, env):
-        to_null = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
-        to_file = [(os.POSIX_SPAWN_OPEN, 1, self.out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)]
-        return os.posix_spawn(argv[0], argv, env, file_actions=to_null + to_file)
+    def spawn(self, argv, env, quiet=False):
+        files = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                 (os.POSIX_SPAWN_OPEN, 1, self.out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)]
+        if quiet:
+            files.append((os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0))
+        return os.posix_spawn(argv[0], argv, env, file_actions=files)
 
-    def run(self, argv, env=None):
-        env = dict(os.environ) if env is None else env
+    def run(self, argv, env, quiet=False):
+        """Runs a command to its end; `quiet` says that what it has to say besides its answer is of no interest."""
         argv = [shutil.which(argv[0]) or argv[0], *argv[1:]]
         start = time.perf_counter()
-        pid = self.spawn(argv, env)
+        pid = self.spawn(argv, env, quiet)
         _, status, usage = os.wait4(pid, 0)
         seconds = time.perf_counter() - start
         code = os.waitstatus_to_exitcode(status)
         if code:
-            sys.exit(f"{' '.join(argv[:2])}: exit code {code}")
+            raise Failed(f"{' '.join(argv[:2])}: exit code {code}")
         return Run(seconds, usage.ru_maxrss * RSS_UNIT, self.printed())
 
     def printed(self):
