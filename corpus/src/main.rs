@@ -1,27 +1,20 @@
-//! Makes rollouts and stores of any size, and measures the yardstick they are read against.
-//!
-//! Everything made is made up, but rows are spelled, sized and ordered as Codex writes them, so that what is measured on
-//! it holds for real logs. The same seed makes the same bytes.
+//! Makes rollouts and stores of any size, lets them go on, and measures the yardstick they are read against.
 
-mod random;
-mod rollout;
-mod scan;
-mod store;
-mod text;
-mod units;
-
-use std::error::Error;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-
-use crate::random::Random;
-use crate::rollout::{Layout, Mix, Plan};
-use crate::text::Pool;
-use crate::units::{Bytes, END};
+use corpus::Fault;
+use corpus::append;
+use corpus::progress::Progress;
+use corpus::random::Random;
+use corpus::rollout::{self, Layout, Mix, Origin, Plan};
+use corpus::scan;
+use corpus::store;
+use corpus::text::Pool;
+use corpus::units::{Bytes, END};
 
 #[derive(Parser)]
 #[command(about)]
@@ -36,6 +29,8 @@ enum Command {
     Rollout(RolloutArguments),
     /// Make a home with many rollouts, the database, Claude's receipts, and a project.
     Store(store::Arguments),
+    /// Append to the newest rollout of a store's project.
+    Append(append::Arguments),
     /// Count the newlines of a file, as fast as can be: the yardstick.
     Scan(ScanArguments),
 }
@@ -57,6 +52,12 @@ struct RolloutArguments {
     /// The mean size of a turn; the mix has its own.
     #[arg(long)]
     turn_bytes: Option<Bytes>,
+    /// The number of turns, whatever size that comes to.
+    #[arg(long)]
+    turns: Option<u64>,
+    /// One more turn of this size, which stays open.
+    #[arg(long, value_name = "BYTES")]
+    open_turn: Option<Bytes>,
     /// The working directory of the thread.
     #[arg(long, default_value = "/home/me/project")]
     cwd: String,
@@ -77,7 +78,8 @@ struct ScanArguments {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Rollout(arguments) => make_rollout(&arguments),
-        Command::Store(arguments) => store::make(&arguments),
+        Command::Store(arguments) => store::make(&arguments).map(|made| println!("{made}")),
+        Command::Append(arguments) => append::append(&arguments),
         Command::Scan(arguments) => scan_file(&arguments),
     };
     match done {
@@ -89,7 +91,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn make_rollout(arguments: &RolloutArguments) -> Result<(), Box<dyn Error>> {
+fn make_rollout(arguments: &RolloutArguments) -> Result<(), Fault> {
     let mut random = Random::new(arguments.seed);
     let pool = Pool::new(&mut random);
     let plan = Plan {
@@ -98,18 +100,21 @@ fn make_rollout(arguments: &RolloutArguments) -> Result<(), Box<dyn Error>> {
         mix: arguments.mix,
         layout: arguments.layout,
         turn_bytes: arguments.turn_bytes.map_or(arguments.mix.turn_bytes(), |bytes| bytes.0),
+        turns: arguments.turns,
+        open_turn: arguments.open_turn.map(|bytes| bytes.0),
         start: END,
-        of_agent: false,
+        origin: Origin::Person,
     };
-    let out = BufWriter::with_capacity(1 << 20, File::create(&arguments.out)?);
+    let progress = Progress::of(plan.bytes + plan.open_turn.unwrap_or(0));
+    let out = BufWriter::with_capacity(1 << 20, progress.through(File::create(&arguments.out)?));
     let written = rollout::write(&plan, &pool, &mut random, out)?;
-    println!("thread {}", written.thread);
-    println!("bytes {}", written.bytes);
+    println!("thread {}", written.state.thread);
+    println!("bytes {}", written.state.end.bytes);
     println!("turns {}", written.turns.len());
     Ok(())
 }
 
-fn scan_file(arguments: &ScanArguments) -> Result<(), Box<dyn Error>> {
+fn scan_file(arguments: &ScanArguments) -> Result<(), Fault> {
     let scanned = scan::newlines(&arguments.file, usize::from(arguments.threads))?;
     println!("{} newlines in {:.6} s", scanned.newlines, scanned.time.as_secs_f64());
     Ok(())

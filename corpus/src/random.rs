@@ -12,12 +12,12 @@ impl Random {
     /// A source of its own for the part with this number, whatever was drawn before from others.
     pub fn part(seed: u64, number: u64) -> Self {
         let mut random = Self(seed);
-        let base = random.next();
+        let base = random.bits();
         Self(base ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93))
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,7 +27,7 @@ impl Random {
 
     /// A number below `end`, which is above 0.
     pub fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
     /// A number from `first` to `last`.
@@ -38,7 +38,7 @@ impl Random {
     /// A number from `first` (at least 1) to about `last`: as often between 1 and 10 as between 10 and 100.
     pub fn magnitude(&mut self, first: u64, last: u64) -> u64 {
         let (first, last) = (first as f64, last.max(first) as f64);
-        let unit = self.next() as f64 / u64::MAX as f64;
+        let unit = self.bits() as f64 / u64::MAX as f64;
         (first * (last / first).powf(unit)) as u64
     }
 
@@ -54,7 +54,7 @@ impl Random {
 
     /// A version 7 UUID of this time in milliseconds.
     pub fn uuid(&mut self, at: i64) -> String {
-        let [high, low] = [self.next(), self.next()];
+        let [high, low] = [self.bits(), self.bits()];
         let time = at as u64 & 0xffff_ffff_ffff;
         format!(
             "{:08x}-{:04x}-7{:03x}-{:04x}-{:012x}",
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_is_the_same_source() {
-        let draw = |mut random: Random| [random.next(), random.below(10), random.magnitude(1, 1000)];
+        let draw = |mut random: Random| [random.bits(), random.below(10), random.magnitude(1, 1000)];
         assert_eq!(draw(Random::new(1)), draw(Random::new(1)));
         assert_ne!(draw(Random::part(1, 2)), draw(Random::part(1, 3)));
     }

@@ -10,11 +10,16 @@ use memmap2::Mmap;
 
 /// What a scan found, and how long it took, from opening the file on.
 pub struct Scanned {
+    /// How many newlines there are.
     pub newlines: usize,
+    /// How long it took.
     pub time: Duration,
 }
 
 /// Counts the newlines of a file, split into as many parts as threads.
+///
+/// # Errors
+/// It cannot be opened or mapped.
 pub fn newlines(path: &Path, threads: usize) -> io::Result<Scanned> {
     let start = Instant::now();
     let file = File::open(path)?;

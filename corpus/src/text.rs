@@ -102,7 +102,7 @@ fn base64(random: &mut Random) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::with_capacity(POOL_BYTES + 10);
     while text.len() < POOL_BYTES {
-        let bits = random.next();
+        let bits = random.bits();
         text.extend((0..10).map(|digit| char::from(DIGITS[(bits >> (6 * digit) & 63) as usize])));
     }
     text

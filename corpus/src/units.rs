@@ -27,12 +27,19 @@ impl FromStr for Bytes {
 
 /// A moment as a date and a time of day, UTC.
 pub struct Moment {
+    /// The year.
     pub year: i64,
+    /// The month, from 1.
     pub month: i64,
+    /// The day of the month, from 1.
     pub day: i64,
+    /// The hour.
     pub hour: i64,
+    /// The minute.
     pub minute: i64,
+    /// The second.
     pub second: i64,
+    /// The millisecond.
     pub millisecond: i64,
 }
 
