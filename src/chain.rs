@@ -286,7 +286,8 @@ mod tests {
             let rolling = Rolling::unpack(&mut Unpacker::new(&packer.finish())).unwrap();
             let mut again = Chain::new(Host::Codex, thread);
             again.push_known(whole.pairs().iter().cloned(), whole.prefixes(), rolling);
-            (whole.push(pair(saved_behind)), again.push(pair(saved_behind)));
+            whole.push(pair(saved_behind));
+            again.push(pair(saved_behind));
             assert_eq!(again.end(), whole.end());
             assert_eq!(again.prefixes(), whole.prefixes());
         }

@@ -4,13 +4,15 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, OnceLock};
+use std::time::Duration;
 
 use corpus::random::Random;
 use corpus::rollout::{self, Layout, Mix, Origin, Plan};
 use corpus::store;
 use corpus::text::Pool;
 use corpus::units::{Bytes, END};
-use throughline::hosts::{self, Candidate, Current};
+use throughline::cache::Cache;
+use throughline::hosts::{self, Candidate, Current, Need};
 use throughline::observer::Project;
 use throughline::{Mapping, Stores};
 use throughline_parsers::codex::{Row, read_line};
@@ -91,7 +93,10 @@ pub static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
 
 /// A home with a project.
 pub struct Home {
+    /// Without a cache.
     pub stores: Stores,
+    /// With a cache, at a time at which all of the store is old enough for it.
+    pub remembering: Stores,
     pub project: PathBuf,
     pub opened: Project,
 }
@@ -99,12 +104,20 @@ pub struct Home {
 pub static HOME: LazyLock<Home> = LazyLock::new(|| {
     let project = folder().join("store/proj");
     let opened = Project::open(&project).unwrap();
-    Home { stores: Stores::below(folder().join("store/home")), project, opened }
+    let stores = Stores::below(folder().join("store/home"));
+    let cache = Cache::below(folder().join("cache")).ahead_by(Duration::from_secs(10));
+    Home {
+        remembering: Stores { cache: Some(cache), ..stores.clone() },
+        stores: Stores { cache: None, ..stores },
+        project,
+        opened,
+    }
 });
 
 /// The project's current thread.
 pub static THREAD: LazyLock<Candidate> = LazyLock::new(|| {
-    let candidates = hosts::candidates(&HOME.stores, &HOME.opened.resolved, Mapping::Never).unwrap();
+    let candidates = hosts::candidates(&HOME.stores, &HOME.opened.resolved, Mapping::Never, &|_, _, _| Need::Chain);
+    let candidates = candidates.unwrap();
     match Current::of(&candidates) {
         Current::Thread(candidate) => candidate.clone(),
         other => panic!("no current thread: {other:?}"),

@@ -1,14 +1,18 @@
 //! The stages: each a function without arguments, so that it can be timed and its instructions be counted alike.
 
+use std::collections::HashSet;
 use std::hint::black_box;
 use std::sync::LazyLock;
+use std::time::Duration;
 
-use throughline::Mapping;
-use throughline::chain::{Chain, Entry, Host};
+use throughline::chain::{Chain, Entry, Host, Pair, Source};
 use throughline::db::projection;
 use throughline::observer::read::{Answer, Request, Status, read};
+use throughline::scan::stamps::Moment;
+use throughline::scan::stops;
+use throughline::scan::tree::{Look, Tree};
+use throughline::{Mapping, Stores};
 use throughline_parsers::codex::{Turns, read_line, said_in};
-use throughline_parsers::lines::Scanner;
 use throughline_parsers::text::{self, Digest};
 
 use crate::input::{HEADS, HOME, MATTERING, ROLLOUT, ROWS, THREAD};
@@ -43,14 +47,14 @@ pub const YARDSTICK: Stage = Stage {
 /// Blocks to lines; rows that do not matter are passed over.
 pub const LINES: Stage = Stage {
     name: "lines",
-    work: || _ = black_box(Scanner::default().scan(black_box(&ROLLOUT), ROLLOUT.len(), true)),
+    work: || _ = black_box(stops::scanner().scan(black_box(&ROLLOUT), ROLLOUT.len(), true)),
     bytes: || ROLLOUT.len(),
 };
 
 /// Telling rows apart by their first bytes.
 pub const CLASSIFY: Stage = Stage {
     name: "classify",
-    work: || _ = black_box(Scanner::default().scan(black_box(&HEADS), HEADS.len(), true)),
+    work: || _ = black_box(stops::scanner().scan(black_box(&HEADS), HEADS.len(), true)),
     bytes: || HEADS.len(),
 };
 
@@ -73,7 +77,7 @@ pub const TURNS: Stage = Stage {
         for row in black_box(&*ROWS) {
             turns.apply(row, |at| said_in(&ROLLOUT[at.offset as usize..])).unwrap();
         }
-        black_box(turns.completed().count());
+        black_box(turns.turns().len());
     },
     bytes: bytes_that_matter,
 };
@@ -104,8 +108,8 @@ pub const CHAIN: Stage = Stage {
         let mut chain = Chain::new(Host::Codex, black_box(DIGEST.to_owned()));
         for n in 0..PAIRS as i64 {
             let digest = *DIGEST;
-            let at = 1_782_900_000_000 + n;
-            chain.push(Entry { origin: digest, user: digest, assistant: digest, completed_at: at, source: digest });
+            let (completed_at, source) = (1_782_900_000_000 + n, Source::Receipt { sequence: n });
+            chain.push(Pair { origin: digest, user: digest, assistant: digest, completed_at, source });
         }
         black_box(chain.prefix(PAIRS));
     },
@@ -120,9 +124,9 @@ pub const PROJECTION: Stage = Stage {
     name: "projection",
     work: || {
         let thread = &*THREAD;
-        let page = &thread.chain.entries()[thread.chain.entries().len() - PAGE..];
+        let page = thread.entries(thread.end.length - PAGE..thread.end.length);
         let database = HOME.stores.database();
-        let found = projection::pairs(&database, &thread.session, &HOME.opened.resolved, page).unwrap();
+        let found = projection::pairs(&database, &thread.session, &HOME.opened.resolved, &page).unwrap();
         assert_eq!(found.map(|pairs| pairs.len()), Some(PAGE));
     },
     bytes: || PAGE * size_of::<Entry>(),
@@ -131,32 +135,36 @@ pub const PROJECTION: Stage = Stage {
 const PAGE: usize = 10;
 
 /// A small store from nothing to the newest page.
-pub const COLD_READ: Stage =
-    Stage { name: "cold_read", work: || assert_eq!(answer(None).status, Status::Snapshot), bytes: store_bytes };
+pub const COLD_READ: Stage = Stage {
+    name: "cold_read",
+    work: || assert_eq!(answer(&HOME.stores, None).status, Status::Snapshot),
+    bytes: store_bytes,
+};
 
 /// The same store again, where nothing is new.
 pub const POLL: Stage = Stage {
     name: "poll",
     work: || {
-        let answer = answer(Some(&END));
+        let answer = answer(&HOME.remembering, Some(&END));
         assert_eq!((answer.status, answer.turns.len()), (Status::Delta, 0));
     },
     bytes: store_bytes,
 };
 
-static END: LazyLock<String> = LazyLock::new(|| answer(None).through_cursor.unwrap());
+static END: LazyLock<String> = LazyLock::new(|| answer(&HOME.stores, None).through_cursor.unwrap());
 
 /// Nobody cuts this store's files short, so they may be mapped.
-fn answer(after: Option<&str>) -> Answer {
+fn answer(stores: &Stores, after: Option<&str>) -> Answer {
     let request = Request { after, ..Request::snapshot(&HOME.project) };
-    read(&HOME.stores, black_box(&request), Mapping::LargeFiles).unwrap()
+    read(stores, black_box(&request), Mapping::LargeFiles).unwrap()
 }
 
 fn store_bytes() -> usize {
     static BYTES: LazyLock<usize> = LazyLock::new(|| {
-        let folders = throughline::scan::folders::rollouts(&HOME.stores.sessions_root()).unwrap();
-        let rollouts = folders.iter().flat_map(|folder| &folder.rollouts);
-        rollouts.map(|listed| std::fs::metadata(&listed.path).unwrap().len() as usize).sum()
+        let sessions = HOME.stores.sessions_root();
+        let look = Look { root: &sessions, now: Moment::now(Duration::ZERO), suspects: &HashSet::new() };
+        let tree = Tree::look(look, None).unwrap();
+        tree.rollouts().map(|known| known.stamps.size as usize).sum()
     });
     *BYTES
 }

@@ -12,6 +12,6 @@ mod parts;
 pub mod reading;
 pub mod rows;
 pub mod stamps;
-mod stops;
+pub mod stops;
 mod stream;
 pub mod tree;

@@ -146,7 +146,7 @@ impl World {
         };
         let told = |stores: &Stores| {
             let found = candidates(stores, &project, Mapping::Never, &|thread, _, _| need(thread));
-            tell(found, |thread| need(thread))
+            tell(found, need)
         };
         let (with, without) = (told(&cached), told(&uncached));
         if with != without {
@@ -433,7 +433,8 @@ impl World {
         // SAFETY: nobody else changes the file meanwhile.
         let mut map = unsafe { memmap2::MmapMut::map_mut(&file).unwrap() };
         let page = at as usize / 4096 * 4096;
-        map[page] = map[page];
+        let byte = map[page];
+        map[page] = byte;
         self.compare(Duration::ZERO, 0).unwrap();
         map[at as usize] ^= 1;
         let n = self.next();
