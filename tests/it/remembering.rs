@@ -433,8 +433,8 @@ impl World {
         // SAFETY: nobody else changes the file meanwhile.
         let mut map = unsafe { memmap2::MmapMut::map_mut(&file).unwrap() };
         let page = at as usize / 4096 * 4096;
-        let byte = map[page];
-        map[page] = byte;
+        // There and back: now the page is dirty.
+        (0..2).for_each(|_| map[page] ^= 1);
         self.compare(Duration::ZERO, 0).unwrap();
         map[at as usize] ^= 1;
         let n = self.next();
