@@ -21,11 +21,11 @@ use crate::scan::stamps::Moment;
 /// The directory of this program among those of other caches.
 const DIRECTORY: &str = "throughline";
 /// What every file begins with; another format has another one.
-const MAGIC: &[u8; 8] = b"tl-mem01";
+const MAGIC: &[u8; 8] = b"tl-mem02";
 /// All files together take at most so many bytes.
 pub const MOST_BYTES: u64 = 64 << 20;
 /// A larger file is not kept: it would push out too many others.
-const LARGEST: usize = 16 << 20;
+const LARGEST: u64 = 16 << 20;
 /// A file that is used is marked as such once in so long.
 const MARK_USE: Duration = Duration::from_secs(600);
 /// What is older was left behind by a process that was killed.
@@ -115,19 +115,23 @@ impl Cache {
 
     /// Stores blocks under a name, as well as that can be done.
     pub fn store(&self, name: &Name, blocks: &[Vec<u8>]) {
-        let bytes = sealed(name.about, blocks);
-        if bytes.len() > LARGEST {
+        let heads: Vec<Vec<u8>> = blocks.iter().enumerate().map(|(n, block)| head(name.about, n == 0, block)).collect();
+        let parts: Vec<&[u8]> = heads.iter().zip(blocks).flat_map(|(head, block)| [&head[..], block]).collect();
+        let size = parts.iter().map(|part| part.len() as u64).sum();
+        if size > LARGEST {
             return self.forget(name);
         }
         let path = self.directory.join(name.file());
         let before = fs::symlink_metadata(&path).map_or(0, |found| found.len());
-        let stored = match private_file::replace(&path, &bytes, Durability::Unsynced) {
-            Err(_) if !self.directory.exists() => private_file::make_directory(&self.directory, Durability::Unsynced)
-                .and_then(|()| private_file::replace(&path, &bytes, Durability::Unsynced)),
+        let replace = || private_file::replace_with_parts(&path, &parts, Durability::Unsynced);
+        let stored = match replace() {
+            Err(_) if !self.directory.exists() => {
+                private_file::make_directory(&self.directory, Durability::Unsynced).and_then(|()| replace())
+            }
             stored => stored,
         };
         // Whether there is room is looked at when a file has come to take much more of it.
-        if stored.is_ok() && room_of(bytes.len() as u64) > room_of(before) {
+        if stored.is_ok() && room_of(size) > room_of(before) {
             self.make_room(&path);
         }
     }
@@ -196,16 +200,16 @@ fn mark_used(file: &fs::File) {
     }
 }
 
-fn sealed(about: About, blocks: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(16 + blocks.iter().map(|block| block.len() + 16).sum::<usize>());
-    bytes.extend_from_slice(MAGIC);
-    bytes.push(about as u8);
-    for block in blocks {
-        bytes.extend_from_slice(&(block.len() as u64).to_le_bytes());
-        bytes.extend_from_slice(&checksum(about, block).to_le_bytes());
-        bytes.extend_from_slice(block);
+/// What stands in front of a block; in front of the first one, what kind of file it is, too.
+fn head(about: About, first: bool, block: &[u8]) -> Vec<u8> {
+    let mut head = Vec::new();
+    if first {
+        head.extend_from_slice(MAGIC);
+        head.push(about as u8);
     }
-    bytes
+    head.extend_from_slice(&(block.len() as u64).to_le_bytes());
+    head.extend_from_slice(&checksum(about, block).to_le_bytes());
+    head
 }
 
 fn checksum(about: About, block: &[u8]) -> u64 {

@@ -1,7 +1,6 @@
 //! The chain of one thread: its completed pairs as hashes, with a rolling digest over them.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use sha2::digest::common::hazmat::SerializableState;
 use sha2::{Digest as _, Sha256};
@@ -44,52 +43,23 @@ pub struct Entry {
 }
 
 /// One completed pair.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Pair {
-    /// SHA-256 of the origin session.
-    pub origin: Digest,
     /// SHA-256 of the canonical user text.
     pub user: Digest,
     /// SHA-256 of the canonical assistant text.
     pub assistant: Digest,
     /// When the turn completed, in milliseconds since the epoch.
     pub completed_at: i64,
-    /// Where the completion stands.
-    pub source: Source,
+    /// Where it completed: one of the places of its chain.
+    pub place: Place,
+    /// Its number there.
+    pub number: u64,
 }
 
-/// Where a completion stands. Its digest is made when an entry is asked for: of a long chain few are.
-#[derive(Clone, Debug)]
-pub enum Source {
-    /// A turn of a rollout.
-    Turn {
-        /// The rollout's path, as it stands in digests.
-        path: Arc<str>,
-        /// The turn's number.
-        number: u64,
-    },
-    /// A receipt.
-    Receipt {
-        /// Its sequence number.
-        sequence: i64,
-    },
-}
-
-impl Source {
-    fn digest(&self) -> Digest {
-        match self {
-            Self::Turn { path, number } => Digest::of(&format!("{path}\0{number}")),
-            Self::Receipt { sequence } => Digest::of(&format!("claude:{sequence}")),
-        }
-    }
-}
-
-impl Pair {
-    fn entry(&self) -> Entry {
-        let Self { origin, user, assistant, completed_at, .. } = *self;
-        Entry { origin, user, assistant, completed_at, source: self.source.digest() }
-    }
-}
+/// One of the places that completions of a chain stand at: a rollout, or receipts of one origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(u32);
 
 /// Where a chain ends: what is known of a thread without its pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +87,8 @@ pub struct Chain {
     pub host: Host,
     /// SHA-256 of the thread's id.
     pub thread: Digest,
+    /// SHA-256 of the origin session, and what stands in front of a number in the text of a source.
+    places: Vec<(Digest, String)>,
     pairs: Vec<Pair>,
     prefixes: Vec<Digest>,
     rolling: Rolling,
@@ -125,21 +97,35 @@ pub struct Chain {
 impl Chain {
     /// A thread without completed pairs.
     pub fn new(host: Host, thread: Digest) -> Self {
-        Self { host, thread, pairs: Vec::new(), prefixes: Vec::new(), rolling: Rolling::default() }
+        let (places, pairs, prefixes) = (Vec::new(), Vec::new(), Vec::new());
+        Self { host, thread, places, pairs, prefixes, rolling: Rolling::default() }
+    }
+
+    /// A place for pairs of the same origin session. The source of each is written as this text with its number behind.
+    pub fn place(&mut self, origin: Digest, source: &str) -> Place {
+        let known = self.places.iter().rposition(|(of, text)| (*of, text.as_str()) == (origin, source));
+        let place = known.unwrap_or_else(|| {
+            self.places.push((origin, source.to_owned()));
+            self.places.len() - 1
+        });
+        Place(u32::try_from(place).expect("a chain has no more places than pairs, and fewer of these than 2^32"))
     }
 
     /// Adds the pair that completed next.
     pub fn push(&mut self, pair: Pair) {
-        self.rolling.push(self.host, self.thread, &pair.entry());
+        self.rolling.push(self.host, self.thread, &self.entry(&pair));
         self.prefixes.push(self.rolling.digest());
         self.pairs.push(pair);
     }
 
     /// Adds the pairs that completed next, of which the digests over all of the chain up to each of them are known, and
     /// what these rolled on to.
-    pub fn push_known(&mut self, pairs: impl IntoIterator<Item = Pair>, prefixes: &[Digest], rolling: Rolling) {
+    pub fn push_known(&mut self, pairs: impl IntoIterator<Item = Pair>, prefixes: Vec<Digest>, rolling: Rolling) {
         self.pairs.extend(pairs);
-        self.prefixes.extend_from_slice(prefixes);
+        match self.prefixes.is_empty() {
+            true => self.prefixes = prefixes,
+            false => self.prefixes.extend(prefixes),
+        }
         debug_assert_eq!(self.pairs.len(), self.prefixes.len(), "each pair has its digest");
         self.rolling = rolling;
     }
@@ -157,7 +143,14 @@ impl Chain {
     /// Some of the pairs; those that are not there are left out.
     pub fn entries(&self, range: Range<usize>) -> Vec<Entry> {
         let end = range.end.min(self.pairs.len());
-        self.pairs[range.start.min(end)..end].iter().map(Pair::entry).collect()
+        self.pairs[range.start.min(end)..end].iter().map(|pair| self.entry(pair)).collect()
+    }
+
+    /// The digest of a source is made when its entry is asked for: of a long chain few are.
+    fn entry(&self, pair: &Pair) -> Entry {
+        let Pair { user, assistant, completed_at, place: Place(place), number } = *pair;
+        let (origin, source) = &self.places[place as usize];
+        Entry { origin: *origin, user, assistant, completed_at, source: Digest::of(&format!("{source}{number}")) }
     }
 
     /// The pairs.
@@ -249,23 +242,25 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn pair(n: i64) -> Pair {
+    fn push(chain: &mut Chain, n: u64) {
         let digest = |what| Digest::of(&format!("{what}{n}"));
-        let source =
-            if n == 2 { Source::Turn { path: "/p".into(), number: 2 } } else { Source::Receipt { sequence: n } };
-        Pair { origin: digest("o"), user: digest("u"), assistant: digest("a"), completed_at: n, source }
+        let place = if n == 2 { chain.place(digest("o"), "/p\0") } else { chain.place(Digest::of("o"), "claude:") };
+        let pair = Pair { user: digest("u"), assistant: digest("a"), completed_at: n as i64, place, number: n };
+        chain.push(pair);
     }
 
     #[test]
     fn a_prefix_is_the_digest_of_its_spelled_entries() {
         let thread = Digest::of("t");
         let mut chain = Chain::new(Host::Codex, thread);
-        (1..=3).for_each(|n| chain.push(pair(n)));
+        (1..=3).for_each(|n| push(&mut chain, n));
         let spell = |e: &Entry| {
             let fields = [e.origin, e.user, e.assistant].map(|digest| digest.to_string()).join("\0");
             format!("codex\0{thread}\0{fields}\0{}\0{}", e.completed_at, e.source)
         };
-        assert_eq!(chain.entries(1..2)[0].source, Digest::of("/p\x002"));
+        let sources = chain.entries(0..3).iter().map(|entry| (entry.origin, entry.source)).collect::<Vec<_>>();
+        let spelled = [("o", "claude:1"), ("o2", "/p\x002"), ("o", "claude:3")];
+        assert_eq!(sources, spelled.map(|(origin, source)| (Digest::of(origin), Digest::of(source))));
         for length in 0..=3 {
             let entries = chain.entries(0..length);
             let text: Vec<_> = entries.iter().map(spell).collect();
@@ -278,16 +273,16 @@ mod tests {
 
     #[test]
     fn a_chain_rolls_on_from_where_it_was_saved() {
-        let thread = Digest::of("t");
-        let mut whole = Chain::new(Host::Codex, thread);
-        for saved_behind in 0..=4 {
+        let mut whole = Chain::new(Host::Codex, Digest::of("t"));
+        for n in 0..=4 {
             let mut packer = Packer::default();
             whole.rolling().pack(&mut packer);
             let rolling = Rolling::unpack(&mut Unpacker::new(&packer.finish())).unwrap();
-            let mut again = Chain::new(Host::Codex, thread);
-            again.push_known(whole.pairs().iter().cloned(), whole.prefixes(), rolling);
-            whole.push(pair(saved_behind));
-            again.push(pair(saved_behind));
+            let mut again = Chain::new(Host::Codex, whole.thread);
+            again.places.clone_from(&whole.places);
+            again.push_known(whole.pairs().to_vec(), whole.prefixes().to_vec(), rolling);
+            push(&mut whole, n);
+            push(&mut again, n);
             assert_eq!(again.end(), whole.end());
             assert_eq!(again.prefixes(), whole.prefixes());
         }

@@ -129,10 +129,21 @@ pub fn open_private(path: &Path) -> Result<Option<File>, Error> {
 ///
 /// The directory is not private, or the system refused.
 pub fn replace(path: &Path, content: &[u8], durability: Durability) -> Result<(), Error> {
+    replace_with_parts(path, &[content], durability)
+}
+
+/// The same with content that lies in parts.
+///
+/// # Errors
+///
+/// The directory is not private, or the system refused.
+pub fn replace_with_parts(path: &Path, parts: &[&[u8]], durability: Durability) -> Result<(), Error> {
     let directory = directory_of(path)?;
     check_directory(directory)?;
     let temporary = Temporary::create_beside(path)?;
-    sys::write(&temporary.file, content)?;
+    for part in parts {
+        sys::write(&temporary.file, part)?;
+    }
     if durability == Durability::Synced {
         sys::sync(&temporary.file)?;
     }

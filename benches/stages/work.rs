@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use throughline::chain::{Chain, Entry, Host, Pair, Source};
+use throughline::chain::{Chain, Entry, Host, Pair};
 use throughline::db::projection;
 use throughline::observer::read::{Answer, Request, Status, read};
 use throughline::scan::stamps::Moment;
@@ -108,8 +108,9 @@ pub const CHAIN: Stage = Stage {
         let mut chain = Chain::new(Host::Codex, black_box(DIGEST.to_owned()));
         for n in 0..PAIRS as i64 {
             let digest = *DIGEST;
-            let (completed_at, source) = (1_782_900_000_000 + n, Source::Receipt { sequence: n });
-            chain.push(Pair { origin: digest, user: digest, assistant: digest, completed_at, source });
+            let place = chain.place(digest, "/a/rollout\0");
+            let completed_at = 1_782_900_000_000 + n;
+            chain.push(Pair { user: digest, assistant: digest, completed_at, place, number: n.unsigned_abs() });
         }
         black_box(chain.prefix(PAIRS));
     },

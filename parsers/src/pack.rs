@@ -32,6 +32,11 @@ pub struct Packer {
 }
 
 impl Packer {
+    /// A packer with room for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes) }
+    }
+
     /// A number: small ones take few bytes.
     pub fn number(&mut self, mut number: u64) {
         while number >= 0x80 {

@@ -3,7 +3,7 @@
 use throughline_parsers::text::Digest;
 
 use super::Candidate;
-use crate::chain::{Chain, Host, Pair, Source};
+use crate::chain::{Chain, Host, Pair};
 use crate::error::Error;
 use crate::paths::Resolved;
 use crate::receipts::{Place, SessionId};
@@ -23,12 +23,14 @@ pub fn candidates(stores: &Stores, project: &Resolved) -> Result<Vec<Candidate>,
             chains.push((target.clone(), Chain::new(Host::Claude, Digest::of(target.as_str()))));
             chains.len() - 1
         });
-        chains[index].1.push(Pair {
-            origin: Digest::of(receipt.origin().as_str()),
+        let chain = &mut chains[index].1;
+        let place = chain.place(Digest::of(receipt.origin().as_str()), "claude:");
+        chain.push(Pair {
             user: receipt.user(),
             assistant: receipt.assistant(),
             completed_at: receipt.completed_at(),
-            source: Source::Receipt { sequence },
+            place,
+            number: sequence.unsigned_abs(),
         });
     }
     let floor = store.history_floor();

@@ -4,6 +4,7 @@
 //! A rollout of the same stamps is not opened. One that can only have grown is opened once, the proof is looked at in
 //! that file, and only what is new is read. Any other is read from its start, and so is one whose checkpoint is missing.
 
+use std::borrow::Cow;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -45,7 +46,7 @@ pub struct Checkpoint {
     /// What it held up to its last LF.
     pub state: State,
     /// What its pairs came to in the chain.
-    pub chained: Option<Chained>,
+    pub chained: Option<Chained<'static>>,
     proof: Proof,
 }
 
@@ -60,13 +61,13 @@ pub struct Of {
 
 /// What the pairs of one rollout came to in its thread's chain.
 #[derive(Clone, Debug)]
-pub struct Chained {
+pub struct Chained<'c> {
     /// The chain in front of them: its length and its digest.
     pub onto: (u64, Digest),
     /// The place of the last one's ending among those of the file.
     pub last_order: u64,
     /// The digests of the chain up to each of them.
-    pub prefixes: Vec<Digest>,
+    pub prefixes: Cow<'c, [Digest]>,
     /// What the last one rolled on to.
     pub rolling: Rolling,
 }
@@ -94,7 +95,7 @@ pub struct ReadRollout {
     /// When it was that; long ago where a later look must not rely on it.
     pub taken: Moment,
     /// What its pairs came to when it was read before.
-    pub chained: Option<Chained>,
+    pub chained: Option<Chained<'static>>,
     packed: bool,
     /// What more a checkpoint of it needs, if it is to get one.
     proof: Option<Proof>,
@@ -180,14 +181,14 @@ impl Reader<'_> {
     }
 
     /// Stores what was read of a rollout, if that is worth it, with what its pairs came to.
-    pub fn store(&self, of: Of, read: ReadRollout, chained: Option<Chained>) {
+    pub fn store(&self, of: Of, read: ReadRollout, chained: Option<Chained<'_>>) {
         let ReadRollout { contents, stamps, taken: _, chained: _, packed, proof } = read;
         let (Some(cache), Some(proof)) = (self.cache, proof) else { return };
         let has_tail = contents.has_tail();
         let state = contents.state;
         if state.offset > 0 {
-            let checkpoint = Checkpoint { of, stamps, taken: self.now, packed, has_tail, state, chained, proof };
-            cache.store(&checkpoint.of.name(), &checkpoint.save());
+            let checkpoint = Checkpoint { of, stamps, taken: self.now, packed, has_tail, state, chained: None, proof };
+            cache.store(&checkpoint.of.name(), &[checkpoint.save(chained)]);
         }
     }
 }
@@ -229,17 +230,21 @@ impl Checkpoint {
 
     /// Where the rows of the last pairs begin.
     fn recent(&self) -> u64 {
-        let mut pairs: Vec<_> =
-            self.state.turns.turns().iter().filter_map(|turn| Some((turn.pair()?, turn.began))).collect();
+        let turns = self.state.turns.turns().iter();
+        let mut pairs: Vec<_> = turns.filter_map(|turn| Some((turn.pair()?.1, turn.began))).collect();
         let behind = pairs.len().saturating_sub(RECENT_PAIRS);
         if behind > 0 {
-            pairs.select_nth_unstable_by_key(behind, |(pair, _)| pair.order);
+            pairs.select_nth_unstable(behind);
         }
         pairs[behind..].iter().map(|(_, began)| *began).min().unwrap_or(0)
     }
 
-    fn save(&self) -> Vec<Vec<u8>> {
-        let mut packer = Packer::default();
+    /// The checkpoint as it is saved, with what its pairs came to.
+    fn save(&self, chained: Option<Chained<'_>>) -> Vec<u8> {
+        let turns = self.state.turns.turns().len();
+        let pairs = chained.as_ref().map_or(0, |chained| chained.prefixes.len());
+        // About what they take: no more than room.
+        let mut packer = Packer::with_capacity(4096 + turns * 120 + pairs * 32 + self.state.rows.bytes());
         packer.counted(self.of.path.as_os_str().as_bytes());
         self.of.end.pack(&mut packer);
         self.stamps.pack(&mut packer);
@@ -255,8 +260,11 @@ impl Checkpoint {
         packer.number(*offset);
         turns.pack(&mut packer);
         rows.pack(&mut packer);
-        self.chained.pack(&mut packer);
-        vec![packer.finish()]
+        chained.is_some().pack(&mut packer);
+        if let Some(chained) = chained {
+            chained.pack(&mut packer);
+        }
+        packer.finish()
     }
 
     /// Takes up a checkpoint from its file; `None` when it is none.
@@ -275,7 +283,7 @@ impl Checkpoint {
         let offset = unpacker.number()?;
         let (turns, rows) = (Turns::unpack(&mut unpacker)?, Rows::unpack(&mut unpacker)?);
         let state = State { first: identity.map(|First(meta, at)| (meta, at)), copied, turns, offset, rows };
-        let chained = Option::unpack(&mut unpacker)?;
+        let chained = if bool::unpack(&mut unpacker)? { Some(Chained::unpack(&mut unpacker)?) } else { None };
         Some(Self { of, stamps, taken, packed, has_tail, state, chained, proof: Proof { first, before, slice } })
     }
 }
@@ -307,7 +315,7 @@ impl Pack for First {
     }
 }
 
-impl Pack for Chained {
+impl Chained<'_> {
     fn pack(&self, packer: &mut Packer) {
         packer.number(self.onto.0);
         self.onto.1.pack(packer);
@@ -320,7 +328,7 @@ impl Pack for Chained {
         Some(Self {
             onto: (unpacker.number()?, Digest::unpack(unpacker)?),
             last_order: unpacker.number()?,
-            prefixes: unpacker.all()?,
+            prefixes: Cow::Owned(unpacker.all()?),
             rolling: Rolling::unpack(unpacker)?,
         })
     }

@@ -3,6 +3,7 @@
 //! Digests here are fast ones: they are to notice accidents, not attackers.
 
 use rayon::prelude::*;
+use smallvec::SmallVec;
 use throughline_parsers::codex::RowRef;
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 use xxhash_rust::xxh3::xxh3_128;
@@ -61,28 +62,59 @@ pub fn print_at(at: RowRef, read: &impl ReadAt, buffer: &mut Vec<u8>) -> Option<
     Some(joined(joined(first, last), u128::from(at.len)))
 }
 
-/// The rows that mattered, in the order of the file.
+/// The rows that mattered, in the order of the file. Where they stand is kept packed: of many rows few are looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
-    rows: Vec<RowRef>,
-    /// One for so many rows; the last one's rows may yet become more.
-    groups: Vec<Print>,
+    groups: Vec<Group>,
+    /// Where the rows of all groups stand, each as its distance to the one in front of it and its length.
+    spans: Vec<u8>,
+    /// How many rows the last group has.
+    in_last: usize,
+    /// Where the last row ends.
+    end: u64,
+}
+
+/// So many rows that have one digest; the last group's may yet become more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Group {
+    print: Print,
+    /// Where the first row begins.
+    start: u64,
+    /// Where its rows stand in the spans.
+    at: u32,
 }
 
 impl Rows {
     /// Adds the next one.
     pub fn push(&mut self, at: RowRef, print: Print) {
-        match self.groups.last_mut().filter(|_| !self.rows.len().is_multiple_of(GROUP)) {
-            Some(group) => *group = joined(*group, print),
-            None => self.groups.push(print),
+        let mut span = Packer::default();
+        match self.groups.last_mut().filter(|_| self.in_last < GROUP) {
+            Some(group) => {
+                group.print = joined(group.print, print);
+                span.number(at.offset.saturating_sub(self.end));
+                self.in_last += 1;
+            }
+            None => {
+                self.groups.push(Group { print, start: at.offset, at: self.spans.len() as u32 });
+                span.number(0);
+                self.in_last = 1;
+            }
         }
-        self.rows.push(at);
+        span.number(at.len);
+        self.spans.extend(span.finish());
+        self.end = at.span().end;
+    }
+
+    /// How many bytes they take when they are saved, about.
+    pub fn bytes(&self) -> usize {
+        self.groups.len() * GROUP_BYTES + self.spans.len()
     }
 
     /// Whether the rows from the offset `since` on, and this slice of the older ones, are in the file as they were.
     pub fn hold(&self, since: u64, slice: u8, read: &impl ReadAt) -> bool {
-        let recent = self.rows.partition_point(|row| row.offset < since) / GROUP;
-        let older = (0..recent.min(self.groups.len())).filter(|n| n % usize::from(SLICES) == usize::from(slice));
+        // The group in which the offset lies, too.
+        let recent = self.groups.partition_point(|group| group.start <= since).saturating_sub(1);
+        let older = (0..recent).filter(|n| n % usize::from(SLICES) == usize::from(slice));
         let looked_at: Vec<usize> = older.chain(recent..self.groups.len()).collect();
         if looked_at.len() < MANY_GROUPS {
             let mut buffer = Vec::new();
@@ -92,8 +124,8 @@ impl Rows {
     }
 
     fn group_holds(&self, n: usize, read: &impl ReadAt, buffer: &mut Vec<u8>) -> bool {
-        let rows = &self.rows[n * GROUP..self.rows.len().min((n + 1) * GROUP)];
-        let prints = match self.near(rows) {
+        let Some(rows) = self.rows_of(n) else { return false };
+        let prints = match near(&rows) {
             Some((start, len)) => {
                 buffer.resize(len, 0);
                 if !read(start, buffer) {
@@ -104,45 +136,66 @@ impl Rows {
             }
             None => rows.iter().map(|row| print_at(*row, read, buffer)).reduce(both),
         };
-        prints.flatten() == Some(self.groups[n])
+        prints.flatten() == Some(self.groups[n].print)
     }
 
-    /// Where rows begin and how many bytes they take, if these are few.
-    fn near(&self, rows: &[RowRef]) -> Option<(u64, usize)> {
-        let (first, last) = (rows.first()?, rows.last()?);
-        let len = last.span().end.checked_sub(first.offset).filter(|len| *len <= NEAR)?;
-        Some((first.offset, len as usize))
+    /// Where the rows of a group stand; `None` where they cannot.
+    fn rows_of(&self, n: usize) -> Option<SmallVec<[RowRef; GROUP]>> {
+        let group = self.groups.get(n)?;
+        let mut spans = Unpacker::new(self.spans.get(group.at as usize..)?);
+        let (mut rows, mut end) = (SmallVec::new(), group.start);
+        for _ in 0..if n + 1 == self.groups.len() { self.in_last } else { GROUP } {
+            let (offset, len) = (end.checked_add(spans.number()?)?, spans.number()?);
+            end = offset.checked_add(len)?;
+            rows.push(RowRef { offset, len });
+        }
+        Some(rows)
     }
+}
+
+/// Where rows begin and how many bytes they take, if these are few.
+fn near(rows: &[RowRef]) -> Option<(u64, usize)> {
+    let (first, last) = (rows.first()?, rows.last()?);
+    let len = last.span().end.checked_sub(first.offset).filter(|len| *len <= NEAR)?;
+    Some((first.offset, len as usize))
 }
 
 fn both(one: Option<Print>, next: Option<Print>) -> Option<Print> {
     Some(joined(one?, next?))
 }
 
+/// How many bytes a group takes.
+const GROUP_BYTES: usize = 16 + 8 + 4;
+
 impl Pack for Rows {
     fn pack(&self, packer: &mut Packer) {
-        packer.number(self.rows.len() as u64);
-        let mut end = 0;
-        for row in &self.rows {
-            packer.number(row.offset - end);
-            packer.number(row.len);
-            end = row.span().end;
+        packer.number(self.groups.len() as u64);
+        for Group { print, start, at } in &self.groups {
+            packer.raw(&print.to_le_bytes());
+            packer.raw(&start.to_le_bytes());
+            packer.raw(&at.to_le_bytes());
         }
-        self.groups.iter().for_each(|print| packer.raw(&print.to_le_bytes()));
+        packer.counted(&self.spans);
+        packer.number(self.in_last as u64);
+        packer.number(self.end);
     }
 
     fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
-        let (count, mut end) = (unpacker.index()?, 0_u64);
-        let mut rows = Vec::new();
-        for _ in 0..count {
-            let offset = end.checked_add(unpacker.number()?)?;
-            let len = unpacker.number()?;
-            end = offset.checked_add(len)?;
-            rows.push(RowRef { offset, len });
-        }
-        let prints = unpacker.raw(count.div_ceil(GROUP).checked_mul(16)?)?;
-        let groups = prints.as_chunks::<16>().0.iter().map(|print| Print::from_le_bytes(*print)).collect();
-        Some(Self { rows, groups })
+        let groups = unpacker.index()?;
+        let groups = unpacker.raw(groups.checked_mul(GROUP_BYTES)?)?.as_chunks::<GROUP_BYTES>().0;
+        let group = |bytes: &[u8; GROUP_BYTES]| {
+            let (print, rest) = bytes.split_first_chunk()?;
+            let (start, at) = rest.split_first_chunk()?;
+            Some(Group {
+                print: Print::from_le_bytes(*print),
+                start: u64::from_le_bytes(*start),
+                at: u32::from_le_bytes(*at.first_chunk()?),
+            })
+        };
+        let groups = groups.iter().map(group).collect::<Option<_>>()?;
+        let spans = unpacker.counted()?.to_vec();
+        let in_last = unpacker.index().filter(|rows| *rows <= GROUP)?;
+        Some(Self { groups, spans, in_last, end: unpacker.number()? })
     }
 }
 
@@ -188,7 +241,7 @@ mod tests {
         assert!(holds(&bytes, &rows, 0, 0));
         assert!(!holds(&bytes[..bytes.len() - 100_000], &rows, 0, 0));
         for n in [0, 7, 15, 16, 100, 1500, 2900, 2999] {
-            let at = rows.rows[n];
+            let at = rows.rows_of(n / GROUP).unwrap()[n % GROUP];
             let byte = at.offset as usize + 5;
             bytes[byte] ^= 1;
             assert!(!holds(&bytes, &rows, 0, 0), "row {n}");
@@ -203,7 +256,7 @@ mod tests {
     #[test]
     fn of_a_long_row_the_ends_and_the_length_are_looked_at() {
         let (mut bytes, rows) = file();
-        let at = rows.rows[100];
+        let at = rows.rows_of(100 / GROUP).unwrap()[100 % GROUP];
         for (byte, seen) in [(0, true), (END - 1, true), (END, false), (at.len - END, true), (at.len - 1, true)] {
             let byte = (at.offset + byte) as usize;
             bytes[byte] ^= 1;

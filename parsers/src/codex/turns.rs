@@ -85,8 +85,6 @@ pub struct Completed {
 pub struct Pair {
     /// The turn's number.
     pub number: u64,
-    /// Its place among the endings of the file.
-    pub order: u64,
     /// When it completed, in milliseconds since the epoch.
     pub at: i64,
     /// Digest of the canonical user text.
@@ -212,10 +210,15 @@ impl Turns {
         completed
     }
 
-    /// The pairs that are of this thread, in the order in which they completed.
-    pub fn pairs_in(&self, thread: Uuid, copied: bool) -> Vec<Pair> {
-        let mut pairs: Vec<_> = self.own(thread, copied).filter_map(Turn::pair).collect();
-        pairs.sort_unstable_by_key(|pair| pair.order);
+    /// The pairs that are of this thread, in the order in which they completed; each with the place of its ending among
+    /// those of the file.
+    pub fn pairs_in(&self, thread: Uuid, copied: bool) -> Vec<(Pair, u64)> {
+        let mut pairs = Vec::with_capacity(self.turns.len());
+        pairs.extend(self.own(thread, copied).filter_map(Turn::pair));
+        // Turns seldom end in another order than they began in.
+        if !pairs.is_sorted_by_key(|(_, order)| *order) {
+            pairs.sort_unstable_by_key(|(_, order)| *order);
+        }
         pairs
     }
 
@@ -374,10 +377,10 @@ impl Turn {
         }
     }
 
-    /// The pair that it is, if it completed with texts on both sides.
-    pub fn pair(&self) -> Option<Pair> {
-        let Completed { number, order, at, user, assistant } = self.completed()?;
-        Some(Pair { number, order, at, user: user?, assistant: assistant? })
+    /// The pair that it is, if it completed with texts on both sides, and the place of its ending among those of the file.
+    pub fn pair(&self) -> Option<(Pair, u64)> {
+        let State::Over(Some(Completed { number, order, at, user, assistant })) = self.state else { return None };
+        Some((Pair { number, at, user: user?, assistant: assistant? }, order))
     }
 
     /// Whether its id is a UUID of version 7 that is older than the thread: then it is a copy from another thread.

@@ -3,14 +3,14 @@
 //! A thread can have several files (reverts, copies), so what a file's own first row says is not the last word: the
 //! thread's current file decides.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
-use throughline_parsers::codex::{Meta, Turns, Uuid};
+use throughline_parsers::codex::{self, Meta, Turns, Uuid};
 use throughline_parsers::text::Digest;
 
-use crate::chain::{Chain, Host, Pair, Source};
+use crate::chain::{Chain, Host, Pair};
 use crate::scan::buffer::Buffer;
 use crate::scan::checkpoint::{Chained, Of, ReadRollout, Reader};
 use crate::scan::file::Rollout;
@@ -153,41 +153,39 @@ impl<'f> Line<'f> {
     }
 
     /// Adds the pairs of one file to the chain, and tells what they came to.
-    fn extend(&self, chain: &mut Chain, origin: Digest, file: &File, read: &mut ReadRollout) -> Option<Chained> {
+    fn extend<'c>(
+        &self,
+        chain: &'c mut Chain,
+        origin: Digest,
+        file: &File,
+        read: &mut ReadRollout,
+    ) -> Option<Chained<'c>> {
         let copied = read.contents.copied() || file.meta.forked;
         let pairs = read.contents.turns().pairs_in(self.thread, copied);
-        let path: Arc<str> = file.path().to_string_lossy().into();
-        let pair = |pair: &throughline_parsers::codex::Pair| Pair {
-            origin,
-            user: pair.user,
-            assistant: pair.assistant,
-            completed_at: pair.at,
-            source: Source::Turn { path: path.clone(), number: pair.number },
+        let place = chain.place(origin, &format!("{}\0", file.path().to_string_lossy()));
+        let pair = |(pair, _): &(codex::Pair, u64)| {
+            let codex::Pair { number, at, user, assistant } = *pair;
+            Pair { user, assistant, completed_at: at, place, number }
         };
-        let (onto, length) = (chain.len(), |chain: &Chain| chain.len() as u64);
-        let before = (length(chain), chain.prefix(onto).unwrap_or_else(|| Digest::of("")));
+        let length = chain.len();
+        let onto = (length as u64, chain.prefix(length).unwrap_or_else(|| Digest::of("")));
         // The pairs that were there before are still the first ones, unless one of them was undone: then each behind it
         // has moved up.
         let known = read.chained.take().filter(|chained| {
             let last = chained.prefixes.len().checked_sub(1).and_then(|last| pairs.get(last));
-            chained.onto == before && last.is_some_and(|last| last.order == chained.last_order)
+            chained.onto == onto && last.is_some_and(|(_, order)| *order == chained.last_order)
         });
         let mut new = &pairs[..];
         if let Some(Chained { prefixes, rolling, .. }) = known {
             let (known, rest) = pairs.split_at(prefixes.len());
-            chain.push_known(known.iter().map(pair), &prefixes, rolling);
+            chain.push_known(known.iter().map(pair), prefixes.into_owned(), rolling);
             new = rest;
         }
         new.iter().map(pair).for_each(|pair| chain.push(pair));
-        let last_order = pairs.last()?.order;
-        let prefixes = chain.prefixes()[onto..].to_vec();
         // What stands behind the last LF is not to be remembered.
-        (!read.contents.has_tail()).then(|| Chained {
-            onto: before,
-            last_order,
-            prefixes,
-            rolling: chain.rolling().clone(),
-        })
+        let last_order = pairs.last().filter(|_| !read.contents.has_tail())?.1;
+        let (prefixes, rolling) = (Cow::Borrowed(&chain.prefixes()[length..]), chain.rolling().clone());
+        Some(Chained { onto, last_order, prefixes, rolling })
     }
 
     /// The turns of the files with their texts, the first base first; each with whether those older than the thread are
