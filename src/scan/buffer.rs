@@ -1,5 +1,6 @@
 //! A buffer that streams are read through, used again for the next one.
 
+use std::cell::RefCell;
 use std::io::{self, ErrorKind, Read};
 
 /// Bytes that were read and are still of use. Its memory stays when they go.
@@ -7,6 +8,24 @@ use std::io::{self, ErrorKind, Read};
 pub struct Buffer {
     memory: Vec<u8>,
     filled: usize,
+}
+
+thread_local! {
+    static KEPT: RefCell<Buffer> = RefCell::default();
+}
+
+/// A larger one is not kept for the next stream.
+const KEPT_AT_MOST: usize = 4 << 20;
+
+/// Does it with this thread's buffer. (What a thread does meanwhile, for want of work, gets another one.)
+pub fn lend<T>(with: impl FnOnce(&mut Buffer) -> T) -> T {
+    let mut buffer = KEPT.take();
+    buffer.clear();
+    let done = with(&mut buffer);
+    if buffer.memory.len() <= KEPT_AT_MOST {
+        KEPT.set(buffer);
+    }
+    done
 }
 
 impl Buffer {

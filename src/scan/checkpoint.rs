@@ -14,7 +14,6 @@ use throughline_parsers::codex::{Meta, RowRef, Turns};
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 use throughline_parsers::text::Digest;
 
-use super::buffer::Buffer;
 use super::file::{Mapping, Rollout};
 use super::folders::Listed;
 use super::reading::{Contents, State};
@@ -115,13 +114,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// It is there and cannot be read.
-    pub fn read(
-        &self,
-        listed: &Listed,
-        end: Option<u64>,
-        again: bool,
-        buffer: &mut Buffer,
-    ) -> io::Result<Option<ReadRollout>> {
+    pub fn read(&self, listed: &Listed, end: Option<u64>, again: bool) -> io::Result<Option<ReadRollout>> {
         let of = Of { path: listed.path.clone(), end };
         let checkpoint = self.cache.filter(|_| !self.distrust).and_then(|cache| Checkpoint::load(cache, &of));
         let checkpoint = match checkpoint {
@@ -132,12 +125,12 @@ impl Reader<'_> {
         let again = again || checkpoint.is_some();
         let grown = checkpoint.filter(|checkpoint| checkpoint.has_only_grown(&rollout));
         let read_on = match grown {
-            Some(checkpoint) => self.read_on(&rollout, checkpoint, buffer)?,
+            Some(checkpoint) => self.read_on(&rollout, checkpoint)?,
             None => None,
         };
         let mut read = match read_on {
             Some(read) => read,
-            None => self.read_whole(&rollout, end, again, buffer)?,
+            None => self.read_whole(&rollout, end, again)?,
         };
         // What was written while it was read may be in there or not.
         let grew = rollout.now()?.can_have_grown_from(&rollout.stamps);
@@ -151,14 +144,9 @@ impl Reader<'_> {
     }
 
     /// Reads on behind a checkpoint; `None` when that cannot be done after all.
-    fn read_on(
-        &self,
-        rollout: &Rollout,
-        checkpoint: Checkpoint,
-        buffer: &mut Buffer,
-    ) -> io::Result<Option<ReadRollout>> {
+    fn read_on(&self, rollout: &Rollout, checkpoint: Checkpoint) -> io::Result<Option<ReadRollout>> {
         let Checkpoint { of, stamps, taken, state, chained, proof, .. } = checkpoint;
-        let Ok(contents) = rollout.read(state, of.end, self.mapping, buffer)? else { return Ok(None) };
+        let Ok(contents) = rollout.read(state, of.end, self.mapping)? else { return Ok(None) };
         // One that was found unchanged is stored again only when that makes it certain.
         let same = stamps == rollout.stamps && (stamps.settled(taken) || !stamps.settled(self.now));
         let proof = if same { None } else { Proof::of(rollout, &contents.state, (proof.slice + 1) % SLICES) };
@@ -166,14 +154,8 @@ impl Reader<'_> {
         Ok(Some(ReadRollout { contents, stamps, taken: self.now, chained, packed, proof }))
     }
 
-    fn read_whole(
-        &self,
-        rollout: &Rollout,
-        end: Option<u64>,
-        again: bool,
-        buffer: &mut Buffer,
-    ) -> io::Result<ReadRollout> {
-        let contents = rollout.read(State::default(), end, self.mapping, buffer)?.map_err(io::Error::other)?;
+    fn read_whole(&self, rollout: &Rollout, end: Option<u64>, again: bool) -> io::Result<ReadRollout> {
+        let contents = rollout.read(State::default(), end, self.mapping)?.map_err(io::Error::other)?;
         let worth = self.cache.is_some() && (again || rollout.stamps.size >= WORTH_KEEPING);
         let proof = if worth { Proof::of(rollout, &contents.state, 0) } else { None };
         let (stamps, packed) = (rollout.stamps, rollout.packed);

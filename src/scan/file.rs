@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use throughline_parsers::codex::{MissingRow, RowRef};
 
-use super::buffer::Buffer;
+use super::buffer::lend;
 use super::folders::{self, Listed};
 use super::parts::Parts;
 use super::reading::{Contents, FirstObject, State, first_object_of};
@@ -87,11 +87,11 @@ impl Rollout {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn first_object(&self, buffer: &mut Buffer) -> io::Result<FirstObject> {
-        match self.packed {
+    pub fn first_object(&self) -> io::Result<FirstObject> {
+        lend(|buffer| match self.packed {
             true => first_object_of(&mut Packed::of(self, u64::MAX).open(0)?, buffer),
             false => first_object_of(&mut FileFrom { file: &self.file, at: 0 }, buffer),
-        }
+        })
     }
 
     /// Everything from a state on up to byte `end` of the (unpacked) file, or up to its present end.
@@ -103,19 +103,18 @@ impl Rollout {
         mut state: State,
         end: Option<u64>,
         mapping: Mapping,
-        buffer: &mut Buffer,
     ) -> io::Result<Result<Contents, MissingRow>> {
         if self.packed {
-            return streamed(&Packed::of(self, end.unwrap_or(u64::MAX)), state, buffer);
+            return streamed(&Packed::of(self, end.unwrap_or(u64::MAX)), state);
         }
         // What is appended from here on is the next read's.
         let len = self.stamps.size.min(end.unwrap_or(u64::MAX));
         let plain = Plain { file: &self.file, len };
         if mapping == Mapping::Never || len.saturating_sub(state.offset) <= SMALL {
-            return streamed(&plain, state, buffer);
+            return streamed(&plain, state);
         }
         if state.first.is_none() {
-            state.first = first_object_of(&mut plain.open(0)?, buffer)?;
+            state.first = lend(|buffer| first_object_of(&mut plain.open(0)?, buffer))?;
         }
         let start = (state.offset == 0).then(|| state.clone());
         let contents = self.mapped(len, state)?;
@@ -124,7 +123,7 @@ impl Rollout {
         }
         // Cut short while it was mapped: parts of it may have read as zeros.
         match start {
-            Some(start) => streamed(&plain, start, buffer),
+            Some(start) => streamed(&plain, start),
             None => Ok(Err(MissingRow)),
         }
     }
@@ -342,7 +341,7 @@ mod tests {
 
     fn read_on(listed: &Listed, state: State, end: Option<u64>, mapping: Mapping) -> Contents {
         let rollout = Rollout::open(listed).unwrap().unwrap();
-        rollout.read(state, end, mapping, &mut Buffer::default()).unwrap().unwrap()
+        rollout.read(state, end, mapping).unwrap().unwrap()
     }
 
     fn told(contents: &Contents) -> (Option<Meta>, String) {

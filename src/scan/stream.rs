@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use throughline_parsers::codex::{MissingRow, RowRef, read_line};
 use throughline_parsers::lines::{Joiner, LOOKAHEAD, Line};
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, lend};
 use super::parts::{lines_of, within};
 use super::reading::{Contents, Reading, State, first_object_of, printed};
 use super::stops;
@@ -34,24 +34,22 @@ pub trait Source {
 /// Of so few bytes all rows are kept while they are read.
 const FEW: u64 = 1 << 20;
 
-/// Reads a rollout on from a state, through `buffer`, which then holds at most one row besides a block.
+/// Reads a rollout on from a state, through a buffer that holds at most one row besides a block.
 ///
 /// # Errors
 /// The stream's.
-pub fn streamed(
-    source: &impl Source,
-    mut state: State,
-    buffer: &mut Buffer,
-) -> io::Result<Result<Contents, MissingRow>> {
-    if state.first.is_none() {
-        state.first = first_object_of(&mut source.open(0)?, buffer)?;
-    }
-    let few = source.most_behind(state.offset).is_some_and(|bytes| bytes <= FEW);
-    if !few && let Some(contents) = Stream::new(source, state.offset, Keep::RowsToRead, buffer)?.read(state.clone())? {
-        return Ok(contents);
-    }
-    let contents = Stream::new(source, state.offset, Keep::AllRows, buffer)?.read(state)?;
-    contents.ok_or_else(|| io::Error::other("a row that was kept is not there"))
+pub fn streamed(source: &impl Source, mut state: State) -> io::Result<Result<Contents, MissingRow>> {
+    lend(|buffer| {
+        if state.first.is_none() {
+            state.first = first_object_of(&mut source.open(0)?, buffer)?;
+        }
+        let few = source.most_behind(state.offset).is_some_and(|bytes| bytes <= FEW);
+        if !few && let Some(contents) = Stream::new(source, &state, Keep::RowsToRead, buffer)?.read(state.clone())? {
+            return Ok(contents);
+        }
+        let contents = Stream::new(source, &state, Keep::AllRows, buffer)?.read(state)?;
+        contents.ok_or_else(|| io::Error::other("a row that was kept is not there"))
+    })
 }
 
 /// What of a row that crosses the end of a block stays in the buffer.
@@ -70,12 +68,16 @@ struct Stream<'s, S: Source> {
     keep: Keep,
     /// Where the buffer begins in the stream.
     start: u64,
+    /// How much is read at once.
+    block: usize,
 }
 
 impl<'s, S: Source> Stream<'s, S> {
-    fn new(source: &'s S, offset: u64, keep: Keep, buffer: &'s mut Buffer) -> io::Result<Self> {
+    fn new(source: &'s S, state: &State, keep: Keep, buffer: &'s mut Buffer) -> io::Result<Self> {
         buffer.clear();
-        Ok(Self { source, bytes: source.open(offset)?, buffer, keep, start: offset })
+        let most = source.most_behind(state.offset).and_then(|bytes| usize::try_from(bytes).ok());
+        let bytes = source.open(state.offset)?;
+        Ok(Self { source, bytes, buffer, keep, start: state.offset, block: most.map_or(BLOCK, |most| most.min(BLOCK)) })
     }
 
     /// Reads to the end; `None` when a row had been let go that has to be read.
@@ -85,7 +87,7 @@ impl<'s, S: Source> Stream<'s, S> {
         // How much of the buffer has been scanned.
         let mut scanned = 0;
         loop {
-            let more = self.buffer.fill(&mut self.bytes, scanned + BLOCK + LOOKAHEAD)?;
+            let more = self.buffer.fill(&mut self.bytes, scanned + self.block + LOOKAHEAD)?;
             let bytes = self.buffer.bytes();
             let len = bytes.len() - scanned - if more { LOOKAHEAD } else { 0 };
             let block = scanner.scan(&bytes[scanned..], len, at_line);

@@ -16,7 +16,6 @@ use rayon::prelude::*;
 use rustix::fs::CWD;
 use throughline_parsers::codex::Meta;
 
-use super::buffer::Buffer;
 use super::file::{Opener, Rollout};
 use super::folders::{self, Listed};
 use super::stamps::{Moment, Stamps};
@@ -211,9 +210,9 @@ impl Folder {
         };
         let all_new = to_look_at.iter().any(|(_, known)| known.is_none());
         let opener = Opener::of(&path);
-        let looked_at = to_look_at.into_par_iter().map_init(Buffer::default, |buffer, (listed, known)| {
+        let looked_at = to_look_at.into_par_iter().map(|(listed, known)| {
             let known = known.filter(|known| !look.suspects.contains(&known.listed.path));
-            Known::look(&opener, listed, known, look.now, buffer)
+            Known::look(&opener, listed, known, look.now)
         });
         let mut rollouts: Vec<Known> = looked_at.filter_map(Result::transpose).collect::<io::Result<_>>()?;
         let read_any = rollouts.iter().any(|known| known.read_now);
@@ -228,20 +227,14 @@ impl Folder {
 impl Known {
     /// Looks at one rollout: at its first row, unless nothing can have changed since that was `known`. `None` when it is
     /// gone.
-    fn look(
-        opener: &Opener,
-        listed: Listed,
-        known: Option<Self>,
-        now: Moment,
-        buffer: &mut Buffer,
-    ) -> io::Result<Option<Self>> {
+    fn look(opener: &Opener, listed: Listed, known: Option<Self>, now: Moment) -> io::Result<Option<Self>> {
         if let Some(known) = known.filter(|known| known.stamps.settled(known.taken))
             && opener.stamps(&listed)? == Some(known.stamps)
         {
             return Ok(Some(Self { read_now: false, ..known }));
         }
         match opener.open(&listed)? {
-            Some(rollout) => Ok(Some(Self::read(&rollout, listed, now, buffer)?)),
+            Some(rollout) => Ok(Some(Self::read(&rollout, listed, now)?)),
             None => Ok(None),
         }
     }
@@ -250,8 +243,8 @@ impl Known {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn read(rollout: &Rollout, listed: Listed, now: Moment, buffer: &mut Buffer) -> io::Result<Self> {
-        let identity = match rollout.first_object(buffer)? {
+    pub fn read(rollout: &Rollout, listed: Listed, now: Moment) -> io::Result<Self> {
+        let identity = match rollout.first_object()? {
             None => Identity::Unknown,
             Some((None, _)) => Identity::None,
             Some((Some(meta), _)) => Identity::Thread(meta),

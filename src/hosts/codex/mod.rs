@@ -26,7 +26,6 @@ use crate::chain::{Chain, Host};
 use crate::error::Error;
 use crate::paths::Resolved;
 use crate::resolving::Resolving;
-use crate::scan::buffer::Buffer;
 use crate::scan::checkpoint::Reader;
 use crate::scan::file::{Mapping, Rollout};
 use crate::scan::stamps::Moment;
@@ -196,7 +195,7 @@ impl Project<'_> {
     /// Looks at the first row of a file; false when it says something else than it said.
     fn look_at(self, file: &mut File) -> Result<bool, Failure> {
         let Some(rollout) = Rollout::open(&file.listed)? else { return Ok(false) };
-        let known = Known::read(&rollout, file.listed.clone(), self.reader.now, &mut Buffer::default())?;
+        let known = Known::read(&rollout, file.listed.clone(), self.reader.now)?;
         (file.stamps, file.taken) = (known.stamps, known.taken);
         Ok(known.identity == Identity::Thread(file.meta.clone()) && rollout.packed == file.listed.name.packed)
     }
@@ -225,7 +224,7 @@ impl Project<'_> {
     fn read(self, mut files: Vec<File>, again: bool, cwds: &[String]) -> Result<Member, Failure> {
         let thread = files.first().map(File::thread).ok_or(Failure::Changed)?;
         let read = match Line::current(thread, &files, self.reader)? {
-            Some(line) if is_root_in(line.file(), cwds) => line.read(self.reader, again, &mut Buffer::default())?,
+            Some(line) if is_root_in(line.file(), cwds) => line.read(self.reader, again)?,
             _ => ReadChain { chain: Chain::new(Host::Codex, Digest::of(&thread.to_string())), files: Vec::new() },
         };
         for (listed, stamps, taken) in read.files {
@@ -298,7 +297,7 @@ fn texts_of(line: &Line<'_>, thread: Uuid, reader: Reader<'_>) -> Result<Option<
         return Ok(None);
     }
     let (mut completed, mut others, mut numbered) = (Vec::new(), Vec::new(), 1..);
-    let parts = line.texts(reader, &mut Buffer::default())?;
+    let parts = line.texts(reader)?;
     for (contents, copied) in &parts {
         let (mut ended, open): (Vec<_>, Vec<_>) = contents
             .turns()

@@ -11,7 +11,6 @@ use throughline_parsers::codex::{self, Meta, Turns, Uuid};
 use throughline_parsers::text::Digest;
 
 use crate::chain::{Chain, Host, Pair};
-use crate::scan::buffer::Buffer;
 use crate::scan::checkpoint::{Chained, Of, ReadRollout, Reader};
 use crate::scan::file::Rollout;
 use crate::scan::folders::Listed;
@@ -122,7 +121,7 @@ impl<'f> Line<'f> {
 
     /// The latest of all completions; where a clock went back it is not the last one.
     fn latest(&self, reader: Reader<'_>) -> Result<i64, Failure> {
-        let read = self.read(reader, false, &mut Buffer::default())?;
+        let read = self.read(reader, false)?;
         Ok(read.chain.pairs().iter().map(|pair| pair.completed_at).max().unwrap_or(-1))
     }
 
@@ -130,10 +129,10 @@ impl<'f> Line<'f> {
     ///
     /// # Errors
     /// A file cannot be read, or is not what it was.
-    pub fn read(&self, reader: Reader<'_>, again: bool, buffer: &mut Buffer) -> Result<ReadChain, Failure> {
+    pub fn read(&self, reader: Reader<'_>, again: bool) -> Result<ReadChain, Failure> {
         let mut parts = Vec::new();
         for (file, end) in &self.files {
-            let read = reader.read(&file.listed, *end, again, buffer)?.ok_or(Failure::Changed)?;
+            let read = reader.read(&file.listed, *end, again)?.ok_or(Failure::Changed)?;
             file.check(&read.contents, *end)?;
             // Cut off in its first row it says neither what it is nor what it continues.
             if read.contents.meta().is_none() {
@@ -193,11 +192,11 @@ impl<'f> Line<'f> {
     ///
     /// # Errors
     /// A file cannot be read, or is not what it was.
-    pub fn texts(&self, reader: Reader<'_>, buffer: &mut Buffer) -> Result<Vec<(Contents, bool)>, Failure> {
+    pub fn texts(&self, reader: Reader<'_>) -> Result<Vec<(Contents, bool)>, Failure> {
         let mut parts = Vec::new();
         for (file, end) in &self.files {
             let rollout = Rollout::open(&file.listed)?.ok_or(Failure::Changed)?;
-            let read = rollout.read(State::start(Turns::keeping_texts()), *end, reader.mapping, buffer)?;
+            let read = rollout.read(State::start(Turns::keeping_texts()), *end, reader.mapping)?;
             let contents = read.map_err(io::Error::other)?;
             file.check(&contents, *end)?;
             if contents.meta().is_none() {

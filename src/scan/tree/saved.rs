@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use rustix::fs::CWD;
 use throughline_parsers::codex::{HistoryBase, Meta};
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
@@ -31,7 +32,7 @@ impl Tree {
     pub fn save(&self, root: &Path) -> Saved {
         let cwds: Vec<&str> = self.places.keys().map(String::as_str).collect();
         let numbers: HashMap<&str, u64> = cwds.iter().copied().zip(1..).collect();
-        let (mut content, mut rest) = (Packer::default(), Packer::default());
+        let mut rest = Packer::with_capacity(self.folders.len() * 16 + self.rollouts().count() * 160);
         rest.number(cwds.len() as u64);
         for cwd in cwds {
             let Place { resolved, at } = &self.places[cwd];
@@ -44,8 +45,7 @@ impl Tree {
             rest.number(folder.rollouts.len() as u64);
             folder.rollouts.iter().for_each(|known| known.pack(&numbers, &mut rest));
         }
-        self.pack_content(&mut content);
-        let content = xxh3_64(&content.finish());
+        let content = self.content();
         Saved { table: self.table(root, content), rest: rest.finish(), content }
     }
 
@@ -79,23 +79,24 @@ impl Tree {
         earliest.map_or(Moment(i64::MAX), |earliest| Moment(earliest.0.saturating_add(LOOK_AGAIN.as_nanos() as i64)))
     }
 
-    /// What there is, without when it was looked at.
-    fn pack_content(&self, packer: &mut Packer) {
-        let mut places: Vec<_> = self.places.iter().collect();
-        places.sort_unstable_by_key(|place| place.0);
-        for (cwd, place) in places {
+    /// A digest of what there is, without when it was looked at; in whatever order.
+    fn content(&self) -> u64 {
+        let places = self.places.iter().map(|(cwd, place)| {
+            let mut packer = Packer::default();
             packer.counted(cwd.as_bytes());
-            place.resolved.pack(packer);
-        }
-        let mut rollouts: Vec<&Known> = self.rollouts().collect();
-        rollouts.sort_unstable_by(|a, b| a.listed.path.cmp(&b.listed.path));
-        for known in rollouts {
+            place.resolved.pack(&mut packer);
+            xxh3_64(&packer.finish())
+        });
+        let rollouts = self.folders.par_iter().flat_map_iter(|folder| &folder.rollouts).map(|known| {
+            let mut packer = Packer::with_capacity(256);
             packer.counted(known.listed.path.as_os_str().as_bytes());
-            known.listed.name.packed.pack(packer);
+            known.listed.name.packed.pack(&mut packer);
             if let Identity::Thread(meta) = &known.identity {
-                meta.pack(packer);
+                meta.pack(&mut packer);
             }
-        }
+            xxh3_64(&packer.finish())
+        });
+        places.fold(0, u64::wrapping_add).wrapping_add(rollouts.reduce(|| 0, u64::wrapping_add))
     }
 
     /// Takes a saved tree up again; `None` when it is none, or another root's.
