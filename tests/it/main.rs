@@ -7,5 +7,6 @@ mod examples;
 mod golden;
 mod home;
 mod pieces;
+mod pollers;
 mod remembering;
 mod samples;
