@@ -9,7 +9,8 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Timespec, Timestamps};
 use throughline_parsers::text::Digest;
@@ -26,8 +27,10 @@ const MAGIC: &[u8; 8] = b"tl-mem02";
 pub const MOST_BYTES: u64 = 64 << 20;
 /// A larger file is not kept: it would push out too many others.
 const LARGEST: u64 = 16 << 20;
-/// A file that is used is marked as such once in so long.
-const MARK_USE: Duration = Duration::from_secs(600);
+/// A file that is used is marked as such once in so long, and as often what was left behind is looked for.
+const PERIOD: Duration = Duration::from_secs(600);
+/// Of what is left of the room one process takes at most this part before it looks again: others take theirs meanwhile.
+const SHARE: u64 = 16;
 /// What is older was left behind by a process that was killed.
 const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
@@ -36,7 +39,22 @@ const LEFT_BEHIND: Duration = Duration::from_secs(60);
 pub struct Cache {
     directory: PathBuf,
     ahead: Duration,
+    most_bytes: u64,
+    room: Room,
 }
+
+/// How many bytes this process may yet store before it looks whether there is room; `None` before the first look. What
+/// one has looked at makes no other cache of it.
+#[derive(Clone, Debug, Default)]
+struct Room(Arc<Mutex<Option<u64>>>);
+
+impl PartialEq for Room {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Room {}
 
 /// What a file of the cache is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +105,8 @@ impl Name {
 impl Cache {
     /// The cache in this directory of caches; absent ones are made when something is stored.
     pub fn below(caches: impl AsRef<Path>) -> Self {
-        Self { directory: caches.as_ref().join(DIRECTORY), ahead: Duration::ZERO }
+        let directory = caches.as_ref().join(DIRECTORY);
+        Self { directory, ahead: Duration::ZERO, most_bytes: MOST_BYTES, room: Room::default() }
     }
 
     /// The same as if the clock stood so much later: for tests of what time changes.
@@ -109,7 +128,9 @@ impl Cache {
     pub fn load(&self, name: &Name) -> Option<Blocks> {
         let path = self.directory.join(name.file());
         let file = private_file::open_private(&path).ok()??;
-        mark_used(&file);
+        if mark_used(&file) && self.takes_room(0, true) {
+            self.make_room(&path);
+        }
         Blocks::open(name.about, file)
     }
 
@@ -122,7 +143,7 @@ impl Cache {
             return self.forget(name);
         }
         let path = self.directory.join(name.file());
-        let before = fs::symlink_metadata(&path).map_or(0, |found| found.len());
+        let before = fs::symlink_metadata(&path).ok();
         let replace = || private_file::replace_with_parts(&path, &parts, Durability::Unsynced);
         let stored = match replace() {
             Err(_) if !self.directory.exists() => {
@@ -130,9 +151,27 @@ impl Cache {
             }
             stored => stored,
         };
-        // Whether there is room is looked at when a file has come to take much more of it.
-        if stored.is_ok() && room_of(size) > room_of(before) {
+        let room_before = before.as_ref().map_or(0, |found| room_of(found.len()));
+        let first_in_period =
+            before.and_then(|found| found.modified().ok()).is_some_and(|then| !is_in_period_of_now(then));
+        let grown = room_of(size).saturating_sub(room_before);
+        if stored.is_ok() && self.takes_room(grown, first_in_period) {
             self.make_room(&path);
+        }
+    }
+
+    /// Takes so much of the room; true when somebody has to look how much of it there is. `seldom` asks for that too, once
+    /// in this process.
+    fn takes_room(&self, bytes: u64, seldom: bool) -> bool {
+        let mut left = self.room.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (looked, enough) = (left.is_some(), left.and_then(|left| left.checked_sub(bytes)));
+        match (bytes, enough) {
+            (0, _) => seldom && !looked,
+            (_, None) => true,
+            (_, enough) => {
+                *left = enough;
+                false
+            }
         }
     }
 
@@ -160,23 +199,29 @@ impl Cache {
         Some((about, file.and_then(|file| Blocks::open(about, file))))
     }
 
-    /// Removes the files that were used longest ago, until the rest has room; and what was left behind.
+    /// Removes what was left behind, and where the rest takes too much, the files that were used longest ago.
     fn make_room(&self, keep: &Path) {
         let mut files = self.files();
-        let is_left_behind = |path: &Path, used: SystemTime| {
-            let old = used.elapsed().is_ok_and(|age| age > LEFT_BEHIND);
-            old && path.extension().is_some_and(|end| end == "tmp")
-        };
         files.sort_by_key(|file| file.2);
         let mut room: u64 = files.iter().map(|file| room_of(file.1)).sum();
+        // Some more than is needed, so that the next file finds room.
+        let most = if room > self.most_bytes { self.most_bytes - self.most_bytes / 8 } else { self.most_bytes };
         for (path, size, used) in files {
-            if is_left_behind(&path, used) || (room > MOST_BYTES && path != keep) {
+            if is_left_behind(&path, used) || (room > most && path != keep) {
                 room -= room_of(size);
                 // Another reader may have done it.
                 drop(fs::remove_file(path));
             }
         }
+        let left = self.most_bytes.saturating_sub(room) / SHARE;
+        *self.room.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
     }
+}
+
+/// Whether a process that was killed has left this file behind while it was written.
+fn is_left_behind(path: &Path, used: SystemTime) -> bool {
+    let old = used.elapsed().is_ok_and(|age| age > LEFT_BEHIND);
+    old && path.extension().is_some_and(|end| end == "tmp")
 }
 
 /// Whether a file in the cache's directory is one of the cache's, or was to become one.
@@ -190,14 +235,22 @@ fn room_of(size: u64) -> u64 {
     size.max(4096).next_power_of_two()
 }
 
-/// Marks a file as used now, unless that was done not long ago. What was used longest ago goes first.
-fn mark_used(file: &fs::File) {
-    let stale = |used: SystemTime| used.elapsed().is_ok_and(|age| age > MARK_USE);
-    if file.metadata().and_then(|found| found.modified()).is_ok_and(stale) {
+/// Whether it is the same period of some minutes as now.
+fn is_in_period_of_now(then: SystemTime) -> bool {
+    let period = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / PERIOD.as_secs();
+    period(then) == period(SystemTime::now())
+}
+
+/// Marks a file as used now and gives true, unless that was done not long ago. What was used longest ago goes first.
+fn mark_used(file: &fs::File) -> bool {
+    let stale = |used: SystemTime| used.elapsed().is_ok_and(|age| age > PERIOD);
+    let is_stale = file.metadata().and_then(|found| found.modified()).is_ok_and(stale);
+    if is_stale {
         let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
         // A mark that cannot be set lets the file go sooner, no more.
         let _ = rustix::fs::futimens(file.as_fd(), &Timestamps { last_access: now, last_modification: now });
     }
+    is_stale
 }
 
 /// What stands in front of a block; in front of the first one, what kind of file it is, too.
@@ -227,7 +280,8 @@ pub struct Blocks {
 
 impl Blocks {
     fn open(about: About, file: fs::File) -> Option<Self> {
-        let size = file.metadata().ok()?.len();
+        // A larger one is not ours, and must not ask for memory.
+        let size = file.metadata().ok()?.len().min(LARGEST);
         let mut begin = [0; MAGIC.len() + 1];
         file.read_exact_at(&mut begin, 0).ok()?;
         let next = begin.len() as u64;
@@ -246,5 +300,95 @@ impl Blocks {
         self.file.read_exact_at(&mut block, start).ok()?;
         self.next = end;
         (checksum(self.about, &block) == sum).then_some(block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn name(n: u64) -> Name {
+        Name::of(About::Rollout, &[&n.to_le_bytes()])
+    }
+
+    fn path(cache: &Cache, name: &Name) -> PathBuf {
+        cache.directory.join(name.file())
+    }
+
+    fn set_used(path: &Path, seconds_ago: u64) {
+        let used = SystemTime::now() - Duration::from_secs(seconds_ago);
+        fs::File::open(path).unwrap().set_modified(used).unwrap();
+    }
+
+    #[test]
+    fn the_files_used_longest_ago_go_and_the_rest_fits() {
+        // Many small files or some large ones; stored by one process, or each by one of its own.
+        for (size, count, together) in [(100, 600, true), (100, 300, false), (30_000, 60, true), (30_000, 60, false)] {
+            let folder = tempfile::tempdir().unwrap();
+            let limited = |cache: Cache| Cache { most_bytes: 1 << 20, ..cache };
+            let mut cache = limited(Cache::below(folder.path()));
+            for n in 0..count {
+                if !together {
+                    cache = limited(Cache::below(folder.path()));
+                }
+                cache.store(&name(n), &[vec![7; size]]);
+                assert!(cache.load(&name(n)).unwrap().next_block().is_some(), "the one just written stays");
+                // Sorted by when they were used, though they were written in one moment.
+                set_used(&path(&cache, &name(n)), 500 - n * 400 / count);
+                let used: u64 = cache.files().iter().map(|file| room_of(file.1)).sum();
+                assert!(used <= cache.most_bytes, "{used} bytes after {n} of {size}");
+            }
+            let kept: Vec<bool> = (0..count).map(|n| cache.load(&name(n)).is_some()).collect();
+            let gone = kept.iter().position(|kept| *kept).unwrap();
+            assert!(gone > 0 && kept[gone..].iter().all(|kept| *kept), "{kept:?}");
+            assert!(cache.files().len() as u64 * room_of(size as u64) > (1 << 20) / 4 * 3, "no more go than have to");
+        }
+    }
+
+    #[test]
+    fn one_that_is_too_large_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::below(folder.path());
+        cache.store(&name(1), &[vec![1; 10]]);
+        cache.store(&name(1), &[vec![1; LARGEST as usize]]);
+        assert!(cache.load(&name(1)).is_none() && cache.files().is_empty());
+        // One that has come to be as large by damage asks for no memory.
+        cache.store(&name(1), &[vec![1; 10]]);
+        let file = fs::OpenOptions::new().write(true).open(path(&cache, &name(1))).unwrap();
+        file.write_all_at(&(1_u64 << 40).to_le_bytes(), MAGIC.len() as u64 + 1).unwrap();
+        file.set_len(1 << 41).unwrap();
+        assert!(cache.load(&name(1)).unwrap().next_block().is_none());
+    }
+
+    #[test]
+    fn what_a_killed_process_left_goes_in_some_minutes_whether_files_are_stored_or_only_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = || Cache::below(folder.path());
+        for n in 0..3 {
+            cache().store(&name(n), &[vec![1; 10]]);
+        }
+        let left_behind = |seconds_ago| {
+            let left = cache().directory.join(format!("{}.{seconds_ago}.0.tmp", name(9).file()));
+            fs::write(&left, "half").unwrap();
+            set_used(&left, seconds_ago);
+            left
+        };
+        let (old, new) = (left_behind(61), left_behind(0));
+        // Used after a while.
+        cache().load(&name(0)).unwrap();
+        assert!(old.exists(), "not each time");
+        set_used(&path(&cache(), &name(0)), 601);
+        cache().load(&name(0)).unwrap();
+        assert!(!old.exists() && new.exists());
+        // Stored once more, a while after it was.
+        left_behind(61);
+        set_used(&path(&cache(), &name(1)), 601);
+        cache().store(&name(1), &[vec![2; 10]]);
+        assert!(!old.exists() && new.exists());
+        // A new one.
+        left_behind(61);
+        cache().store(&name(4), &[vec![2; 10]]);
+        assert!(!old.exists() && new.exists());
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::paths::Resolved;
 
@@ -17,59 +17,69 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Where each path leads; `None` for one that is no project's. Those that do not answer are not in there.
 pub type Places = HashMap<String, Option<Resolved>>;
 
+/// Follows a path.
+type Resolve = fn(&str) -> Option<Resolved>;
+
 /// Paths that are being resolved.
 #[derive(Debug)]
 pub struct Resolving {
     paths: Vec<String>,
     answers: Receiver<(usize, Option<Resolved>)>,
+    resolve: Resolve,
 }
 
 impl Resolving {
     /// Begins with these paths.
     pub fn start(paths: Vec<String>) -> Self {
+        Self::start_with(paths, |path| Resolved::new(Path::new(path)))
+    }
+
+    fn start_with(paths: Vec<String>, resolve: Resolve) -> Self {
         let (sender, answers) = mpsc::channel();
         let of_thread = paths.clone();
         if !paths.is_empty() {
             thread::spawn(move || {
                 for (n, path) in of_thread.iter().enumerate() {
                     // Nobody listens any more when it has taken too long.
-                    let _ = sender.send((n, Resolved::new(Path::new(path))));
+                    let _ = sender.send((n, resolve(path)));
                 }
             });
         }
-        Self { paths, answers }
+        Self { paths, answers, resolve }
     }
 
     /// Waits for the answers.
     pub fn wait(self) -> Places {
         let mut places = Places::new();
         while places.len() < self.paths.len() {
-            match self.answers.recv_timeout(PATIENCE) {
-                Ok((n, place)) => drop(places.insert(self.paths[n].clone(), place)),
+            let Ok((n, place)) = self.answers.recv_timeout(PATIENCE) else {
                 // The next one is stuck. What is behind it may answer at once, so each of these is asked by itself.
-                Err(_) => {
-                    let left = self.paths.into_iter().filter(|path| !places.contains_key(path)).skip(1);
-                    places.extend(each_alone(left.collect()));
-                    return places;
-                }
-            }
+                let left = self.paths.iter().filter(|path| !places.contains_key(*path)).skip(1);
+                let others = each_alone(left.cloned().collect(), self.resolve);
+                // By now it may have come after all.
+                places.extend(self.answers.try_iter().map(|(n, place)| (self.paths[n].clone(), place)));
+                places.extend(others);
+                return places;
+            };
+            places.insert(self.paths[n].clone(), place);
         }
         places
     }
 }
 
-fn each_alone(paths: Vec<String>) -> Places {
+/// Asks for each of the paths on a thread of its own, until none has answered for a while.
+fn each_alone(paths: Vec<String>, resolve: Resolve) -> Places {
     let (sender, answers) = mpsc::channel();
     for path in paths {
         let sender = sender.clone();
         thread::spawn(move || {
-            let place = Resolved::new(Path::new(&path));
+            let place = resolve(&path);
             let _ = sender.send((path, place));
         });
     }
     drop(sender);
-    let (mut places, until) = (Places::new(), Instant::now() + PATIENCE);
-    while let Ok((path, place)) = answers.recv_timeout(until.saturating_duration_since(Instant::now())) {
+    let mut places = Places::new();
+    while let Ok((path, place)) = answers.recv_timeout(PATIENCE) {
         places.insert(path, place);
     }
     places
@@ -79,6 +89,7 @@ fn each_alone(paths: Vec<String>) -> Places {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::time::Instant;
 
     #[test]
     fn each_path_leads_somewhere() {
@@ -89,7 +100,51 @@ mod tests {
         assert_eq!(places.len(), 3);
         assert!(places[&inside].as_ref().unwrap().is_inside(&Resolved::new(folder.path()).unwrap()));
         assert_eq!(places["relative"], None);
-        assert_eq!(each_alone(paths), places);
+        assert_eq!(each_alone(paths, |path| Resolved::new(Path::new(path))), places);
         assert!(Resolving::start(Vec::new()).wait().is_empty());
+    }
+
+    /// Resolves a path as that of a file system which takes as many milliseconds as the last component says.
+    fn slowly(path: &str) -> Option<Resolved> {
+        let slow = path.rsplit('/').next().and_then(|millis| millis.parse().ok()).unwrap_or(0);
+        thread::sleep(Duration::from_millis(slow));
+        Some(Resolved::from_saved(path.as_bytes()))
+    }
+
+    fn resolved(paths: &[&str]) -> (Vec<String>, Duration) {
+        let began = Instant::now();
+        let paths = paths.iter().map(|path| (*path).to_owned()).collect();
+        let mut found: Vec<String> = Resolving::start_with(paths, slowly).wait().into_keys().collect();
+        found.sort();
+        (found, began.elapsed())
+    }
+
+    #[test]
+    fn one_that_hangs_is_left_out_and_the_others_are_not() {
+        for (paths, found) in [
+            (&["/dead/60000"][..], &[][..]),
+            (&["/a", "/dead/60000", "/b", "/c"], &["/a", "/b", "/c"]),
+            (&["/dead/60000", "/dead/60001", "/b", "/dead/60002"], &["/b"]),
+            (&["/a", "/b", "/dead/60000"], &["/a", "/b"]),
+            (&["/a", "/a", "/b"], &["/a", "/b"]),
+        ] {
+            let (answered, took) = resolved(paths);
+            assert_eq!(answered, found, "{paths:?}");
+            // On a busy machine a thread may have to wait.
+            assert!(took < Duration::from_secs(5), "{paths:?} took {took:?}");
+        }
+    }
+
+    #[test]
+    fn slow_ones_are_waited_for_one_by_one() {
+        // Together they take longer than one is waited for.
+        let (found, _) = resolved(&["/slow/90", "/slow/91", "/slow/92", "/slow/93"]);
+        assert_eq!(found.len(), 4);
+        // Behind one that hangs, too: each answer shows that there are more to come.
+        let (found, _) = resolved(&["/dead/60000", "/slow/100", "/slow/101", "/slow/180", "/slow/250", "/slow/330"]);
+        assert_eq!(found.len(), 5);
+        // The one that hung has answered meanwhile.
+        let (found, _) = resolved(&["/slow/320", "/slow/190", "/slow/0"]);
+        assert_eq!(found.len(), 3);
     }
 }

@@ -81,6 +81,8 @@ pub enum Identity {
 struct Place {
     resolved: Option<Resolved>,
     at: Moment,
+    /// It is to be resolved at the next look.
+    doubted: bool,
 }
 
 /// What is asked of a look at a tree.
@@ -148,6 +150,14 @@ impl Tree {
         self.places.iter().map(|(cwd, place)| (cwd.as_str(), place.resolved.as_ref()))
     }
 
+    /// Has the working directories of a project resolved at the next look, however lately they were: a link on the way to
+    /// one may lead elsewhere now.
+    pub fn doubt(&mut self, project: &Resolved) {
+        for place in self.places.values_mut() {
+            place.doubted = place.resolved.as_ref().is_some_and(|place| place.is_inside(project));
+        }
+    }
+
     /// Whether something was learned that a later look can use.
     pub fn has_learned(&self) -> bool {
         self.learned
@@ -161,16 +171,21 @@ impl Tree {
                 *named.entry(cwd).or_default() |= known.read_now;
             }
         }
-        let (mut places, mut to_resolve) = (HashMap::new(), Vec::new());
+        let (mut places, mut doubted, mut to_resolve) = (HashMap::new(), HashMap::new(), Vec::new());
         for (cwd, read_now) in named {
             match earlier.remove(cwd).filter(|place| !read_now && !is_due(place.at, now)) {
+                Some(place) if place.doubted => drop(doubted.insert(cwd.to_owned(), place)),
                 Some(place) => drop(places.insert(cwd.to_owned(), place)),
                 None => to_resolve.push(cwd.to_owned()),
             }
         }
         self.learned |= !to_resolve.is_empty();
+        to_resolve.extend(doubted.keys().cloned());
         let resolved = Resolving::start(to_resolve).wait();
-        places.extend(resolved.into_iter().map(|(cwd, resolved)| (cwd, Place { resolved, at: now })));
+        // That one still leads where it led is nothing new.
+        self.learned |= doubted.iter().any(|(cwd, place)| resolved.get(cwd) != Some(&place.resolved));
+        let place = |(cwd, resolved)| (cwd, Place { resolved, at: now, doubted: false });
+        places.extend(resolved.into_iter().map(place));
         self.places = places;
     }
 }

@@ -7,5 +7,7 @@ mod examples;
 mod golden;
 mod home;
 mod pieces;
+mod places;
+mod pollers;
 mod remembering;
 mod samples;

@@ -188,7 +188,7 @@ impl World {
 }
 
 /// What can be told of candidates, where it is needed.
-fn tell(
+pub fn tell(
     found: Result<Vec<Candidate>, throughline::Error>,
     need: impl Fn(throughline_parsers::text::Digest) -> Need,
 ) -> Vec<String> {

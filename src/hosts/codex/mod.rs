@@ -135,7 +135,8 @@ impl Project<'_> {
         {
             return Ok((remembered.unwrap_or_default(), false));
         }
-        let earlier = table.and_then(|table: Vec<u8>| Tree::take_up(self.root, &table, &tree?.next_block()?));
+        let mut earlier = table.and_then(|table: Vec<u8>| Tree::take_up(self.root, &table, &tree?.next_block()?));
+        earlier.iter_mut().for_each(|tree| tree.doubt(self.resolved));
         let tree = Tree::look(Look { root: self.root, now, suspects }, earlier)?;
         let mut content = 0;
         if let Some(cache) = cache {

@@ -35,7 +35,7 @@ impl Tree {
         let mut rest = Packer::with_capacity(self.folders.len() * 16 + self.rollouts().count() * 160);
         rest.number(cwds.len() as u64);
         for cwd in cwds {
-            let Place { resolved, at } = &self.places[cwd];
+            let Place { resolved, at, .. } = &self.places[cwd];
             rest.counted(cwd.as_bytes());
             resolved.pack(&mut rest);
             at.pack(&mut rest);
@@ -106,7 +106,8 @@ impl Tree {
         let (mut cwds, mut places) = (Vec::new(), HashMap::new());
         for _ in 0..unpacker.number()? {
             let cwd = String::unpack(&mut unpacker)?;
-            let place = Place { resolved: Option::unpack(&mut unpacker)?, at: Moment::unpack(&mut unpacker)? };
+            let (resolved, at) = (Option::unpack(&mut unpacker)?, Moment::unpack(&mut unpacker)?);
+            let place = Place { resolved, at, doubted: false };
             cwds.push(cwd.clone());
             places.insert(cwd, place);
         }
