@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
-use throughline::chain::{Chain, Host, Pair, Source};
+use throughline::chain::{Chain, Host, Pair};
 use throughline::hosts::Need;
 use throughline::hosts::codex::candidates;
 use throughline::observer::cursor::{Cursor, Position};
@@ -80,13 +80,15 @@ impl Writer {
     /// What the contract makes of the pairs.
     fn end(&self) -> Known {
         let mut chain = Chain::new(Host::Codex, self.digest());
+        let origin = Digest::of_body(&format!("codex:{}", id(self.thread)));
+        let place = chain.place(origin, &format!("{}\0", self.path.to_str().unwrap()));
         for (n, number) in &self.pairs {
             chain.push(Pair {
-                origin: Digest::of_body(&format!("codex:{}", id(self.thread))),
                 user: Digest::of_body(&format!("ask {n}")),
                 assistant: Digest::of_body(&format!("answer {n}")),
                 completed_at: MIDNIGHT + *n as i64 * 1000,
-                source: Source::Turn { path: self.path.to_str().unwrap().into(), number: *number },
+                place,
+                number: *number,
             });
         }
         chain.end().map(|end| (end.length, end.digest))
