@@ -24,8 +24,9 @@
 //! ```
 //!
 //! The data goes one way: [`scan`] finds rollouts and their rows, `throughline-parsers` makes turns of them, [`hosts`]
-//! makes a [`chain`] per thread, [`observer`] chooses the entries that are asked for, [`db`] projects their bodies. What
-//! writes goes through [`private_file`]: [`receipts`] and the database.
+//! makes a [`chain`] per thread, [`observer`] chooses the entries that are asked for, [`db`] projects their bodies. What was
+//! read once is remembered in the [`cache`], so that the next read costs what changed. What writes goes through
+//! [`private_file`]: [`receipts`], the cache and the database.
 
 pub mod cache;
 pub mod chain;
