@@ -12,7 +12,7 @@ use throughline_parsers::text::Digest;
 
 use crate::chain::{Chain, Host, Pair, Source};
 use crate::scan::buffer::Buffer;
-use crate::scan::checkpoint::{Chained, Of, ReadRollout, Reader};
+use crate::scan::checkpoint::{Chained, Of, ReadRollout, Reader, packed};
 use crate::scan::file::Rollout;
 use crate::scan::folders::Listed;
 use crate::scan::reading::{Contents, State};
@@ -187,6 +187,31 @@ impl<'f> Line<'f> {
             last_order,
             prefixes,
             rolling: chain.rolling().clone(),
+        })
+    }
+
+    /// That of one of the thread's files, whether or not it is the current one; `None` when it is not among them.
+    pub fn behind(thread: Uuid, files: &'f [File], path: &Path) -> Option<Self> {
+        let file = files.iter().find(|file| file.path() == path)?;
+        Some(Self { thread, files: line_of(files, file) })
+    }
+
+    /// Whether what was read of its first file comes to that in the chain. It does not matter where the chain in front of
+    /// it is another one.
+    ///
+    /// # Errors
+    /// A base cannot be read, or is not what it was.
+    pub fn chains(&self, mut read: ReadRollout, to: &Chained, reader: Reader<'_>) -> Result<bool, Failure> {
+        let bases = Self { thread: self.thread, files: self.files[1..].to_vec() };
+        let mut chain = bases.read(reader, false, &mut Buffer::default())?.chain;
+        let origin = Digest::of_body(&session(self.thread));
+        Ok(match self.extend(&mut chain, origin, self.file(), &mut read) {
+            Some(found) if found.onto == to.onto => {
+                found.last_order == to.last_order
+                    && found.prefixes == to.prefixes
+                    && packed(&found.rolling) == packed(&to.rolling)
+            }
+            _ => true,
         })
     }
 
