@@ -6,6 +6,7 @@
 //! anybody in them.
 
 use std::fs;
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -68,9 +69,11 @@ pub enum About {
 }
 
 impl About {
-    const ALL: [Self; 3] = [Self::Root, Self::Project, Self::Rollout];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Root, Self::Project, Self::Rollout];
 
-    fn word(self) -> &'static str {
+    /// How its files' names begin.
+    pub fn word(self) -> &'static str {
         match self {
             Self::Root => "root",
             Self::Project => "project",
@@ -181,6 +184,11 @@ impl Cache {
         drop(fs::remove_file(self.directory.join(name.file())));
     }
 
+    /// Where the file of this name is.
+    pub fn path(&self, name: &Name) -> PathBuf {
+        self.directory.join(name.file())
+    }
+
     /// All files of the cache: the name, the size in bytes, and when each was used last.
     pub fn files(&self) -> Vec<(PathBuf, u64, SystemTime)> {
         let Ok(entries) = fs::read_dir(&self.directory) else { return Vec::new() };
@@ -197,6 +205,28 @@ impl Cache {
         let about = About::ALL.into_iter().find(|about| name.starts_with(about.word()))?;
         let file = private_file::open_private(path).ok().flatten();
         Some((about, file.and_then(|file| Blocks::open(about, file))))
+    }
+
+    /// Removes all files of the cache, those too that were to become one, and then the directory, unless something else is
+    /// in it. Tells how many files there were, and of how many bytes.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn clear(&self) -> io::Result<(usize, u64)> {
+        let (mut files, mut bytes) = (0, 0);
+        for (path, size, _) in self.files() {
+            match fs::remove_file(path) {
+                // Another process may have done it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => {
+                    removed?;
+                    (files, bytes) = (files + 1, bytes + size);
+                }
+            }
+        }
+        // Only an empty directory can be removed so.
+        drop(fs::remove_dir(&self.directory));
+        Ok((files, bytes))
     }
 
     /// Removes what was left behind, and where the rest takes too much, the files that were used longest ago.
@@ -227,7 +257,13 @@ fn is_left_behind(path: &Path, used: SystemTime) -> bool {
 /// Whether a file in the cache's directory is one of the cache's, or was to become one.
 fn is_ours(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    About::ALL.into_iter().any(|about| name.strip_prefix(about.word()).is_some_and(|rest| rest.starts_with('-')))
+    About::ALL.into_iter().any(|about| {
+        let rest = name.strip_prefix(about.word()).and_then(|rest| rest.strip_prefix('-'));
+        rest.and_then(|rest| rest.split_at_checked(64)).is_some_and(|(digest, end)| {
+            let is_digest = digest.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+            is_digest && (end.is_empty() || end.ends_with(".tmp"))
+        })
+    })
 }
 
 /// The room that a file is counted with: it may grow to that without a look at all the others.

@@ -38,6 +38,7 @@ pub mod observer;
 pub mod paths;
 pub mod private_file;
 pub mod receipts;
+pub mod remembered;
 pub mod resolving;
 pub mod scan;
 pub mod stores;

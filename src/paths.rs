@@ -66,6 +66,11 @@ impl Resolved {
         self.0.as_bytes()
     }
 
+    /// It as a path.
+    pub fn path(&self) -> PathBuf {
+        if self.0.is_empty() { PathBuf::from("/") } else { PathBuf::from(&self.0) }
+    }
+
     /// One that was resolved earlier, from its text.
     pub fn from_saved(text: &[u8]) -> Self {
         Self(OsStr::from_bytes(text).to_owned())

@@ -17,8 +17,9 @@ pub struct Stores {
     pub codex_home: PathBuf,
     /// `$XDG_STATE_HOME`, else `.local/state` in the home.
     pub state_home: PathBuf,
-    /// What is remembered between reads, in `$XDG_CACHE_HOME`, else in `.cache` in the home; `None` with
-    /// `THROUGHLINE_CACHE=off`.
+    /// `$XDG_CACHE_HOME`, else `.cache` in the home.
+    pub cache_home: PathBuf,
+    /// What is remembered between reads, in the cache home; `None` with `THROUGHLINE_CACHE=off`.
     pub cache: Option<Cache>,
 }
 
@@ -26,8 +27,9 @@ impl Stores {
     /// The places below one home, as they are when no variable says otherwise.
     pub fn below(home: impl Into<PathBuf>) -> Self {
         let home = home.into();
-        let cache = Some(Cache::below(home.join(".cache")));
-        Self { codex_home: home.join(".codex"), state_home: home.join(".local/state"), cache, home }
+        let cache_home = home.join(".cache");
+        let cache = Some(Cache::below(&cache_home));
+        Self { codex_home: home.join(".codex"), state_home: home.join(".local/state"), cache_home, cache, home }
     }
 
     /// The places that the environment names; an empty variable is an unset one. `None` when the user has no home, neither
@@ -35,14 +37,13 @@ impl Stores {
     pub fn from_env() -> Option<Self> {
         let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let defaults = Self::below(set("HOME").or_else(home_in_user_database)?);
+        let cache_home = set("XDG_CACHE_HOME").filter(|caches| caches.is_absolute()).unwrap_or(defaults.cache_home);
+        let off = env::var_os("THROUGHLINE_CACHE").is_some_and(|value| value == "off");
         Some(Self {
             codex_home: set("CODEX_HOME").unwrap_or(defaults.codex_home),
             state_home: set("XDG_STATE_HOME").unwrap_or(defaults.state_home),
-            cache: match set("XDG_CACHE_HOME").filter(|caches| caches.is_absolute()) {
-                _ if env::var_os("THROUGHLINE_CACHE").is_some_and(|value| value == "off") => None,
-                Some(caches) => Some(Cache::below(caches)),
-                None => defaults.cache,
-            },
+            cache: (!off).then(|| Cache::below(&cache_home)),
+            cache_home,
             home: defaults.home,
         })
     }

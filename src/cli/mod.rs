@@ -1,5 +1,6 @@
 //! The commands: one file each, arguments in, one library call, an answer out.
 
+mod cache;
 mod completions;
 mod demo;
 mod fault;
@@ -31,6 +32,7 @@ enum Command {
     Read(observer::ReadHelp),
     #[command(name = "observer-threads")]
     Threads(observer::ThreadsHelp),
+    Cache(cache::Arguments),
     Demo(demo::Arguments),
     Completions(completions::Arguments),
 }
@@ -53,6 +55,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
 fn run_others(arguments: Vec<OsString>) -> ExitCode {
     let parsed = Cli::try_parse_from([OsString::from("throughline")].into_iter().chain(arguments));
     match parsed.map(|cli| cli.command) {
+        Ok(Command::Cache(arguments)) => cache::run(&arguments),
         Ok(Command::Demo(arguments)) => demo::run(&arguments),
         Ok(Command::Completions(arguments)) => completions::run(&arguments),
         // They were taken before; clap knows them for help and completions.

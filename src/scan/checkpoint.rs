@@ -22,6 +22,10 @@ use super::stamps::{Moment, Stamps};
 use crate::cache::{About, Blocks, Cache, Name};
 use crate::chain::Rolling;
 
+mod anew;
+
+pub use anew::packed;
+
 /// A smaller rollout is read as fast as its checkpoint: it gets one only when it is looked at again.
 const WORTH_KEEPING: u64 = 128 << 10;
 /// So many bytes in front of the offset have to be the same.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod blind_spots;
+mod cache;
 mod cli;
 mod examples;
 mod golden;

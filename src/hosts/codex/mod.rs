@@ -7,6 +7,7 @@
 
 mod members;
 mod threads;
+pub mod verify;
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -280,16 +281,22 @@ pub fn texts(stores: &Stores, thread: Uuid, mapping: Mapping) -> Result<Option<T
     let root = stores.sessions_root();
     consistently(stores, mapping, |reader| {
         let tree = Tree::look(Look { root: &root, now: reader.now, suspects: &HashSet::new() }, None)?;
-        let file = |(known, meta): (&Known, &Meta)| {
-            let (listed, meta) = (known.listed.clone(), meta.clone());
-            File { listed, meta, stamps: known.stamps, taken: known.taken }
-        };
-        let files: Vec<File> = tree.threads().map(file).filter(|file| file.thread() == thread).collect();
+        let files = files_of(&tree, thread);
         match Line::current(thread, &files, reader)? {
             Some(line) => texts_of(&line, thread, reader),
             None => Ok(None),
         }
     })
+}
+
+/// The files of one thread in a tree.
+fn files_of(tree: &Tree, thread: Uuid) -> Vec<File> {
+    let file = |(known, meta): (&Known, &Meta)| {
+        let (listed, meta) = (known.listed.clone(), meta.clone());
+        File { listed, meta, stamps: known.stamps, taken: known.taken }
+    };
+    let is_of_thread = |known: &Known, meta: &Meta| meta.thread().unwrap_or(known.listed.name.thread) == thread;
+    tree.threads().filter(|(known, meta)| is_of_thread(known, meta)).map(file).collect()
 }
 
 fn texts_of(line: &Line<'_>, thread: Uuid, reader: Reader<'_>) -> Result<Option<Texts>, Failure> {

@@ -11,7 +11,7 @@ use throughline_parsers::codex::{self, Meta, Turns, Uuid};
 use throughline_parsers::text::Digest;
 
 use crate::chain::{Chain, Host, Pair};
-use crate::scan::checkpoint::{Chained, Of, ReadRollout, Reader};
+use crate::scan::checkpoint::{Chained, Of, ReadRollout, Reader, packed};
 use crate::scan::file::Rollout;
 use crate::scan::folders::Listed;
 use crate::scan::reading::{Contents, State};
@@ -185,6 +185,31 @@ impl<'f> Line<'f> {
         let last_order = pairs.last().filter(|_| !read.contents.has_tail())?.1;
         let (prefixes, rolling) = (Cow::Borrowed(&chain.prefixes()[length..]), chain.rolling().clone());
         Some(Chained { onto, last_order, prefixes, rolling })
+    }
+
+    /// That of one of the thread's files, whether or not it is the current one; `None` when it is not among them.
+    pub fn behind(thread: Uuid, files: &'f [File], path: &Path) -> Option<Self> {
+        let file = files.iter().find(|file| file.path() == path)?;
+        Some(Self { thread, files: line_of(files, file) })
+    }
+
+    /// Whether what was read of its first file comes to that in the chain. It does not matter where the chain in front of
+    /// it is another one.
+    ///
+    /// # Errors
+    /// A base cannot be read, or is not what it was.
+    pub fn chains(&self, mut read: ReadRollout, to: &Chained<'_>, reader: Reader<'_>) -> Result<bool, Failure> {
+        let bases = Self { thread: self.thread, files: self.files[1..].to_vec() };
+        let mut chain = bases.read(reader, false)?.chain;
+        let origin = Digest::of_body(&session(self.thread));
+        Ok(match self.extend(&mut chain, origin, self.file(), &mut read) {
+            Some(found) if found.onto == to.onto => {
+                found.last_order == to.last_order
+                    && found.prefixes == to.prefixes
+                    && packed(&found.rolling) == packed(&to.rolling)
+            }
+            _ => true,
+        })
     }
 
     /// The turns of the files with their texts, the first base first; each with whether those older than the thread are
