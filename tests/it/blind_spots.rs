@@ -252,7 +252,11 @@ fn what_agents_write_while_it_is_compared_is_no_difference() {
                 let path = world.folder(n as usize % 2).join(name(n, n));
                 match n % 3 {
                     0 => fs::write(path, meta(n, &world.project, None) + &turn(n)).unwrap(),
-                    1 => poll(&world),
+                    1 => {
+                        poll(&world);
+                        // What is written in the same tick would not show, and is not as old here as it seems.
+                        std::thread::sleep(Duration::from_millis(12));
+                    }
                     _ => drop(fs::remove_file(world.folder(0).join(name(n - 2, n - 2)))),
                 }
             }

@@ -152,7 +152,7 @@ fn what_is_remembered_of_an_unchanged_store_is_equal_and_after_appends_outdated(
     let (code, report) = json(&home, "verify");
     assert_eq!(code, 0);
     assert_eq!(report["equal"], report["files"].as_array().unwrap().len(), "{report}");
-    assert_eq!(report["equal"], 4, "{report}");
+    assert_eq!(report["equal"], 3, "{report}");
 
     codex.complete_and_store("ask more", "answer");
     poll(&home);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use throughline_parsers::codex::Uuid;
 
-use super::members::{Member, Members};
+use super::members::{Member, Members, Root};
 use super::threads::{Failure, File, Line};
 use super::{Project, files_of, root_name};
 use crate::cache::Cache;
@@ -63,21 +63,16 @@ impl<'c> Anew<'c> {
     /// # Errors
     /// The root, a folder or a rollout cannot be read.
     pub fn root(&mut self, root: &Path, saved: Tree) -> io::Result<Verdict> {
-        let now = self.cache.now();
+        let nothing = HashSet::new();
+        let look = Look { root, now: self.cache.now(), suspects: &nothing };
         let anew = self.tree(root)?;
-        let relied_on = Tree::look(Look { root, now, suspects: &HashSet::new() }, Some(saved))?;
-        let mut differing = BTreeSet::new();
-        let [known, found] = [&relied_on, anew].map(identities);
-        for (path, said) in &known {
-            if found.get(path) != Some(said) {
-                differing.insert(path.to_path_buf());
-            }
+        let relied_on = Tree::look(look, Some(saved))?;
+        let mut differing = differences(&relied_on, anew);
+        if !differing.is_empty() {
+            // What was written between the two looks shows when the first one is taken again.
+            let meanwhile = differences(anew, &Tree::look(look, None)?);
+            differing.retain(|path| !meanwhile.contains(path));
         }
-        differing.extend(found.keys().filter(|path| !known.contains_key(*path)).map(|path| path.to_path_buf()));
-        // One that does not answer is in one of the two only, and says nothing.
-        let found: HashMap<&str, Option<&Resolved>> = anew.places().collect();
-        let led = relied_on.places().filter(|(cwd, place)| found.get(cwd).is_some_and(|found| found != place));
-        differing.extend(led.map(|(cwd, _)| PathBuf::from(cwd)));
         Ok(Verdict::of(differing, relied_on.has_learned()))
     }
 
@@ -128,6 +123,10 @@ impl<'c> Anew<'c> {
                 equal = line.chains(read, chained, self.reader())?;
             }
         }
+        // It may have been written to while it was read.
+        if !equal && !checkpoint.is_relied_on(&listed, &rollout)? {
+            return Ok(Verdict::Outdated);
+        }
         let differing = if equal { None } else { Some(listed.file()) };
         Ok(Verdict::of(differing.into_iter().collect(), false))
     }
@@ -152,6 +151,19 @@ fn outdated(failure: Failure) -> io::Result<Verdict> {
         Failure::Changed => Ok(Verdict::Outdated),
         Failure::Io(error) => Err(error),
     }
+}
+
+/// The rollouts that two trees do not both have or know as the same, and the working directories that lead elsewhere.
+fn differences(one: &Tree, other: &Tree) -> BTreeSet<PathBuf> {
+    let [known, found] = [one, other].map(identities);
+    let differs = |path: &&&Path| known.get(**path) != found.get(**path);
+    let mut differing: BTreeSet<PathBuf> =
+        known.keys().chain(found.keys()).filter(differs).map(|path| path.to_path_buf()).collect();
+    // One that does not answer is in one of the two only, and says nothing.
+    let places: HashMap<&str, Option<&Resolved>> = other.places().collect();
+    let led = one.places().filter(|(cwd, place)| places.get(cwd).is_some_and(|other| other != place));
+    differing.extend(led.map(|(cwd, _)| PathBuf::from(cwd)));
+    differing
 }
 
 /// What each rollout of a tree is.
@@ -190,11 +202,21 @@ impl Compared<'_> {
                 .first()
                 .and_then(|file| found.get(&file.thread()))
                 .is_some_and(|found| found.len() == files.len() && found.iter().map(said).eq(files.iter().map(said)));
-            if same && remembered.end(&project.read(files.clone(), false, &anew.cwds)?) != remembered.end(member) {
+            let differs =
+                same && remembered.end(&project.read(files.clone(), false, &anew.cwds)?) != remembered.end(member);
+            // They may have been written to while they were read.
+            if differs && self.is_unchanged(member) {
                 differing.extend(files.iter().map(|file| file.listed.file()));
             }
         }
         Ok(Verdict::of(differing, !all_hold || unchanged < members))
+    }
+
+    fn is_unchanged(&self, member: &Member) -> bool {
+        match (Root::open(self.project.root), member) {
+            (Some(root), Member::Remembered(range)) => self.remembered.is_unchanged(&root, range),
+            _ => false,
+        }
     }
 
     /// The files of all threads.
