@@ -11,3 +11,4 @@ mod places;
 mod pollers;
 mod remembering;
 mod samples;
+mod ticks;
