@@ -174,6 +174,11 @@ mod tests {
         let (short, long) = (stamps("x"), stamps("xyz"));
         assert!(short.can_have_grown_from(&short) && long.can_have_grown_from(&short));
         assert!(!short.can_have_grown_from(&long));
+        // Another file in its place, whatever its size, is none that has grown.
+        fs::write(folder.path().join("other"), "xyz and more").unwrap();
+        fs::rename(folder.path().join("other"), &path).unwrap();
+        let other = Stamps::of_path(CWD, &path).unwrap().unwrap().stamps;
+        assert!(!other.can_have_grown_from(&long));
         let mut packer = Packer::default();
         long.pack(&mut packer);
         assert_eq!(Stamps::unpack(&mut Unpacker::new(&packer.finish())), Some(long));

@@ -13,3 +13,4 @@ mod places;
 mod pollers;
 mod remembering;
 mod samples;
+mod ticks;

@@ -322,10 +322,10 @@ impl Damaged {
         let (expected, directory) = (told(&world, &world.uncached()), world.home.path().join(".cache/throughline"));
         (0..3).for_each(|_| assert_eq!(told(&world, &stores), expected));
         let paths = fs::read_dir(directory).unwrap().map(|file| file.unwrap().path());
-        let files: Vec<_> = paths.map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+        let mut files: Vec<_> = paths.map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+        files.sort();
         let kind = |path: &Path| path.file_name().unwrap().to_str().unwrap().split('-').next().unwrap().to_owned();
-        let mut kinds: Vec<String> = files.iter().map(|file| kind(&file.0)).collect();
-        kinds.sort();
+        let kinds: Vec<String> = files.iter().map(|file| kind(&file.0)).collect();
         assert_eq!(kinds, ["project", "rollout", "root"]);
         Self { world, stores, expected, files }
     }
@@ -345,34 +345,40 @@ fn told(world: &World, stores: &Stores) -> Vec<String> {
     tell(candidates(stores, &project, Mapping::Never, &|_, _, _| Need::Chain), |_| Need::Chain)
 }
 
+/// Damages each of the files, each in a store of its own.
+fn each_file(damage: impl Fn(&Damaged, usize) + Sync) {
+    let damage = &damage;
+    thread::scope(|scope| (0..3).for_each(|file| drop(scope.spawn(move || damage(&Damaged::new(), file)))));
+}
+
 #[test]
 fn no_byte_of_the_cache_changes_an_answer_when_it_is_damaged() {
-    let damaged = Damaged::new();
-    for (file, (path, whole)) in damaged.files.iter().enumerate() {
+    each_file(|damaged, file| {
+        let (path, whole) = &damaged.files[file];
         for at in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[at] ^= 1 << (at % 8);
             assert_eq!(damaged.answer(file, &bytes), damaged.expected, "{path:?}, byte {at}");
             assert_eq!(damaged.answer(file, &whole[..at]), damaged.expected, "{path:?}, {at} bytes");
         }
-    }
+    });
 }
 
 /// Damage of which the checksums tell nothing may be believed, but nothing breaks.
 #[test]
 fn what_is_damaged_and_then_sealed_is_no_crash() {
-    let damaged = Damaged::new();
-    for (file, (_, whole)) in damaged.files.iter().enumerate() {
+    each_file(|damaged, file| {
+        let whole = &damaged.files[file].1;
         for at in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x80 >> (at % 8);
             seal(&mut bytes);
             damaged.answer(file, &bytes);
         }
-    }
-    // And what came of it does not stay for ever.
-    drop(fs::remove_dir_all(damaged.world.home.path().join(".cache/throughline")));
-    assert_eq!(told(&damaged.world, &damaged.stores), damaged.expected);
+        // And what came of it does not stay for ever.
+        drop(fs::remove_dir_all(damaged.world.home.path().join(".cache/throughline")));
+        assert_eq!(told(&damaged.world, &damaged.stores), damaged.expected);
+    });
 }
 
 /// Writes the checksums of a file's blocks anew.
