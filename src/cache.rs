@@ -23,7 +23,7 @@ use crate::scan::stamps::Moment;
 /// The directory of this program among those of other caches.
 const DIRECTORY: &str = "throughline";
 /// What every file begins with; another format has another one.
-const MAGIC: &[u8; 8] = b"tl-mem02";
+const MAGIC: &[u8; 8] = b"tl-mem03";
 /// All files together take at most so many bytes.
 pub const MOST_BYTES: u64 = 64 << 20;
 /// A larger file is not kept: it would push out too many others.

@@ -24,7 +24,7 @@ use crate::resolving::Resolving;
 
 mod saved;
 
-pub use saved::{Saved, Table};
+pub use saved::{Saved, Table, pack_meta, unpack_meta};
 
 /// After so long everything that was passed over is looked at once more.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(300);

@@ -19,7 +19,7 @@ use crate::chain::{Chain, End, Host};
 use crate::paths::Resolved;
 use crate::scan::folders::Listed;
 use crate::scan::stamps::{Moment, Stamps};
-use crate::scan::tree::Tree;
+use crate::scan::tree::{Tree, pack_meta, unpack_meta};
 
 /// The members of one project below one root.
 #[derive(Debug, Default)]
@@ -260,37 +260,6 @@ fn record(root: &Path, Read { files, chain }: &Read, cwds: &[String]) -> Vec<u8>
         taken.pack(&mut packer);
     }
     packer.finish()
-}
-
-/// Packs an identity: what can be told from the name is left out, a working directory of the project is its number.
-fn pack_meta(meta: &Meta, listed: &Listed, cwds: &[String], packer: &mut Packer) {
-    let Meta { id, cwd, root, forked, base } = meta;
-    let is_name = id.as_ref().is_some_and(|id| *id == listed.name.thread.to_string());
-    is_name.pack(packer);
-    if !is_name {
-        id.pack(packer);
-    }
-    let number = cwd.as_ref().and_then(|cwd| cwds.binary_search(cwd).ok()).map_or(0, |number| number as u64 + 1);
-    packer.number(number);
-    if number == 0 {
-        cwd.pack(packer);
-    }
-    root.pack(packer);
-    forked.pack(packer);
-    base.pack(packer);
-}
-
-fn unpack_meta(unpacker: &mut Unpacker<'_>, listed: &Listed, cwds: &[String]) -> Option<Meta> {
-    let id = match bool::unpack(unpacker)? {
-        true => Some(listed.name.thread.to_string()),
-        false => Option::unpack(unpacker)?,
-    };
-    let cwd = match unpacker.index()? {
-        0 => Option::unpack(unpacker)?,
-        number => Some(cwds.get(number - 1)?.clone()),
-    };
-    let (root, forked) = (bool::unpack(unpacker)?, bool::unpack(unpacker)?);
-    Some(Meta { id, cwd, root, forked, base: Option::unpack(unpacker)? })
 }
 
 /// One file of a record: where it is below the root, with the name of the file that is there; what it says; what it was,

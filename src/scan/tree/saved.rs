@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rustix::fs::CWD;
-use throughline_parsers::codex::{HistoryBase, Meta};
+use throughline_parsers::codex::Meta;
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -30,11 +30,11 @@ pub struct Saved {
 impl Tree {
     /// The tree of a root as it is saved.
     pub fn save(&self, root: &Path) -> Saved {
-        let cwds: Vec<&str> = self.places.keys().map(String::as_str).collect();
-        let numbers: HashMap<&str, u64> = cwds.iter().copied().zip(1..).collect();
+        let mut cwds: Vec<String> = self.places.keys().cloned().collect();
+        cwds.sort_unstable();
         let mut rest = Packer::with_capacity(self.folders.len() * 16 + self.rollouts().count() * 160);
         rest.number(cwds.len() as u64);
-        for cwd in cwds {
+        for cwd in &cwds {
             let Place { resolved, at, .. } = &self.places[cwd];
             rest.counted(cwd.as_bytes());
             resolved.pack(&mut rest);
@@ -43,7 +43,7 @@ impl Tree {
         for folder in &self.folders {
             folder.looked.pack(&mut rest);
             rest.number(folder.rollouts.len() as u64);
-            folder.rollouts.iter().for_each(|known| known.pack(&numbers, &mut rest));
+            folder.rollouts.iter().for_each(|known| known.pack(&cwds, &mut rest));
         }
         let content = self.content();
         Saved { table: self.table(root, content), rest: rest.finish(), content }
@@ -184,25 +184,16 @@ impl Table {
 }
 
 impl Known {
-    fn pack(&self, cwds: &HashMap<&str, u64>, packer: &mut Packer) {
+    fn pack(&self, cwds: &[String], packer: &mut Packer) {
         packer.counted(self.listed.file().file_name().unwrap_or_default().as_bytes());
         self.stamps.pack(packer);
         self.taken.pack(packer);
         match &self.identity {
             Identity::Unknown => packer.number(0),
             Identity::None => packer.number(1),
-            Identity::Thread(Meta { id, cwd, root, forked, base }) => {
+            Identity::Thread(meta) => {
                 packer.number(2);
-                id.pack(packer);
-                // The number of one that was resolved, or the text of another one.
-                let number = cwd.as_deref().and_then(|cwd| cwds.get(cwd)).copied().unwrap_or(0);
-                packer.number(number);
-                if number == 0 {
-                    cwd.pack(packer);
-                }
-                root.pack(packer);
-                forked.pack(packer);
-                base.pack(packer);
+                pack_meta(meta, &self.listed, cwds, packer);
             }
         }
     }
@@ -213,20 +204,44 @@ impl Known {
         let identity = match unpacker.number()? {
             0 => Identity::Unknown,
             1 => Identity::None,
-            2 => {
-                let id = Option::unpack(unpacker)?;
-                let cwd = match unpacker.index()? {
-                    0 => Option::unpack(unpacker)?,
-                    number => Some(cwds.get(number - 1)?.clone()),
-                };
-                let (root, forked) = (bool::unpack(unpacker)?, bool::unpack(unpacker)?);
-                let base: Option<HistoryBase> = Option::unpack(unpacker)?;
-                Identity::Thread(Meta { id, cwd, root, forked, base })
-            }
+            2 => Identity::Thread(unpack_meta(unpacker, &listed, cwds)?),
             _ => return None,
         };
         Some(Self { listed, stamps, taken, identity, read_now: false })
     }
+}
+
+/// Packs an identity: of an id that can be told from the file's name only that, of one of these working directories, which
+/// are in order, its number.
+pub fn pack_meta(meta: &Meta, listed: &Listed, cwds: &[String], packer: &mut Packer) {
+    let Meta { id, cwd, root, forked, base } = meta;
+    let is_name = id.as_ref().is_some_and(|id| *id == listed.name.thread.to_string());
+    is_name.pack(packer);
+    if !is_name {
+        id.pack(packer);
+    }
+    let number = cwd.as_ref().and_then(|cwd| cwds.binary_search(cwd).ok()).map_or(0, |number| number as u64 + 1);
+    packer.number(number);
+    if number == 0 {
+        cwd.pack(packer);
+    }
+    root.pack(packer);
+    forked.pack(packer);
+    base.pack(packer);
+}
+
+/// Reads an identity that was packed beside the same working directories.
+pub fn unpack_meta(unpacker: &mut Unpacker<'_>, listed: &Listed, cwds: &[String]) -> Option<Meta> {
+    let id = match bool::unpack(unpacker)? {
+        true => Some(listed.name.thread.to_string()),
+        false => Option::unpack(unpacker)?,
+    };
+    let cwd = match unpacker.index()? {
+        0 => Option::unpack(unpacker)?,
+        number => Some(cwds.get(number - 1)?.clone()),
+    };
+    let (root, forked) = (bool::unpack(unpacker)?, bool::unpack(unpacker)?);
+    Some(Meta { id, cwd, root, forked, base: Option::unpack(unpacker)? })
 }
 
 impl Pack for Resolved {
