@@ -41,8 +41,9 @@ struct StatusArguments {
 
 /// Compare everything that is remembered with a full read
 ///
-/// Exit code 0 when nothing is different, 1 when something is: answers can be wrong until `throughline cache clear`. What
-/// a read would not rely on, since files have changed, is outdated, and no difference. Nothing is written.
+/// Exit code 0 when nothing is different, 1 when something is: answers can be wrong until `throughline cache clear`. It is
+/// 1 as well when a file cannot be read to compare it. What a read would not rely on, since files have changed, is
+/// outdated, and no difference. Nothing is written.
 ///
 /// JSON (throughline.cache_verify.v1): directory; equal, outdated, damaged, unreadable, different (numbers of files);
 /// files: file, verdict (one of these words), differing (paths), and what it is about, as in `cache status`.
