@@ -22,8 +22,9 @@ use crate::scan::stamps::Moment;
 
 /// The directory of this program among those of other caches.
 const DIRECTORY: &str = "throughline";
-/// What every file begins with; another format has another one.
-const MAGIC: &[u8; 8] = b"tl-mem03";
+/// What every file begins with. Another format has another one, and so has another release: it may make something else of
+/// the same rows, and what is remembered would hide that for ever.
+const MAGIC: &[u8] = concat!("tl-mem03 ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 /// All files together take at most so many bytes.
 pub const MOST_BYTES: u64 = 64 << 20;
 /// A larger file is not kept: it would push out too many others.
@@ -350,6 +351,21 @@ mod tests {
 
     fn path(cache: &Cache, name: &Name) -> PathBuf {
         cache.directory.join(name.file())
+    }
+
+    #[test]
+    fn what_another_release_has_remembered_is_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::below(folder.path());
+        cache.store(&name(1), &[vec![1; 10]]);
+        let path = path(&cache, &name(1));
+        let bytes = fs::read(&path).unwrap();
+        let version = env!("CARGO_PKG_VERSION");
+        assert!(bytes.starts_with(format!("tl-mem01 {version}\n").as_bytes()));
+        let mut other = format!("tl-mem01 {version}0\n").into_bytes();
+        other.extend_from_slice(&bytes[MAGIC.len()..]);
+        fs::write(path, other).unwrap();
+        assert!(cache.load(&name(1)).is_none());
     }
 
     fn set_used(path: &Path, seconds_ago: u64) {

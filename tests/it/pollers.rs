@@ -383,7 +383,10 @@ fn what_is_damaged_and_then_sealed_is_no_crash() {
 
 /// Writes the checksums of a file's blocks anew.
 fn seal(bytes: &mut [u8]) {
-    let (kind, mut at) = (u64::from(bytes[8]), 9);
+    // Behind the first line stands what the file is about.
+    let about = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1);
+    let Some(kind) = bytes.get(about).map(|kind| u64::from(*kind)) else { return };
+    let mut at = about + 1;
     while let Some(head) = bytes.get(at..at + 16) {
         let len = u64::from_le_bytes(head[..8].try_into().unwrap());
         let start = at + 16;
