@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use throughline_parsers::codex::Uuid;
 use throughline_parsers::text::Digest;
 
-use crate::db::capture::{self, Capture, CodexTurn, Said};
+use crate::capturing::store_texts;
+use crate::db::capture::{Capture, Said};
 use crate::db::schema;
 use crate::error::Error;
-use crate::hosts::codex;
+use crate::hosts::codex::texts::Threads;
 use crate::observer::Project;
 use crate::receipts::{Place, Receipt, SessionId};
 use crate::scan::file::Mapping;
@@ -109,20 +110,10 @@ impl Demo {
     /// # Errors
     /// The rollout cannot be read or the database cannot be written.
     pub fn capture(&mut self, session: &Session) -> Result<(), Error> {
-        let Some(texts) = codex::texts(&self.stores, session.thread, Mapping::Never)? else { return Ok(()) };
-        let turns: Vec<_> = texts
-            .turns
-            .iter()
-            .map(|turn| CodexTurn {
-                turn_number: turn.number,
-                user: turn.user.as_deref(),
-                assistant: turn.assistant.as_deref(),
-                completed_at: turn.completed_at,
-            })
-            .collect();
+        let mut threads = Threads::look(&self.stores, Mapping::Never)?;
+        let Some(texts) = threads.texts(session.thread)? else { return Ok(()) };
         let mut database = schema::open(&self.stores.database()).map_err(Error::internal)?;
-        let thread = texts.thread.to_string();
-        capture::store_codex_thread(&mut database, &thread, &texts.cwd, &turns, self.now).map_err(Error::internal)
+        store_texts(&mut database, &texts, self.now).map_err(Error::internal).map(drop)
     }
 
     /// Lets a turn of a Claude session complete: its bodies and its receipt, as the Stop hook writes them.

@@ -29,10 +29,12 @@
 //! [`private_file`]: [`receipts`], the cache and the database.
 
 pub mod cache;
+pub mod capturing;
 pub mod chain;
 pub mod db;
 pub mod demo;
 pub mod error;
+pub mod hooks;
 pub mod hosts;
 pub mod observer;
 pub mod paths;

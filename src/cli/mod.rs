@@ -1,11 +1,14 @@
 //! The commands: one file each, arguments in, one library call, an answer out.
 
 mod cache;
+mod capture;
 mod completions;
 mod demo;
 mod fault;
+mod hook;
 mod observer;
 mod older_tool;
+mod progress;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -33,6 +36,8 @@ enum Command {
     #[command(name = "observer-threads")]
     Threads(observer::ThreadsHelp),
     Cache(cache::Arguments),
+    Hook(hook::HookHelp),
+    Capture(capture::Arguments),
     Demo(demo::Arguments),
     Completions(completions::Arguments),
 }
@@ -47,6 +52,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         // These two have a grammar of their own, and errors that are part of their contract.
         "observer-read" => observer::read(rest),
         "observer-threads" => observer::threads(rest),
+        "hook" => hook::run(rest),
         _ if older_tool::is_hook(name) => older_tool::decline(name),
         _ => run_others(arguments),
     }
@@ -56,10 +62,11 @@ fn run_others(arguments: Vec<OsString>) -> ExitCode {
     let parsed = Cli::try_parse_from([OsString::from("throughline")].into_iter().chain(arguments));
     match parsed.map(|cli| cli.command) {
         Ok(Command::Cache(arguments)) => cache::run(&arguments),
+        Ok(Command::Capture(arguments)) => capture::run(&arguments),
         Ok(Command::Demo(arguments)) => demo::run(&arguments),
         Ok(Command::Completions(arguments)) => completions::run(&arguments),
         // They were taken before; clap knows them for help and completions.
-        Ok(Command::Read(_) | Command::Threads(_)) => ExitCode::from(USAGE),
+        Ok(Command::Read(_) | Command::Threads(_) | Command::Hook(_)) => ExitCode::from(USAGE),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print(&error.render().to_string())
         }

@@ -27,7 +27,7 @@ use super::Error;
 /// Stores a Codex thread: afterwards its session holds exactly these turns, in this order.
 ///
 /// What is stored already is left alone up to the first turn that differs or stands out of order; from there on the rows
-/// are deleted and inserted again. If nothing differs, nothing is written.
+/// are deleted and inserted again. If nothing differs, nothing is written. Tells whether a turn was written or deleted.
 ///
 /// # Errors
 ///
@@ -38,12 +38,13 @@ pub fn store_codex_thread(
     project_path: &str,
     turns: &[CodexTurn<'_>],
     now: i64,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let session = format!("codex:{thread}");
     let capture = Capture::begin(database)?;
     capture.move_session(&session, project_path, now)?;
-    capture.store_exactly(&session, turns, now)?;
-    capture.commit()
+    let changed = capture.store_exactly(&session, turns, now)?;
+    capture.commit()?;
+    Ok(changed)
 }
 
 /// A turn of a Codex thread. A role without text has no row.
@@ -171,7 +172,7 @@ impl<'c> Capture<'c> {
         Ok(rows.next()?.map_or(Ok(0), |row| row.get(0))?)
     }
 
-    fn store_exactly(&self, session: &str, turns: &[CodexTurn<'_>], now: i64) -> Result<(), Error> {
+    fn store_exactly(&self, session: &str, turns: &[CodexTurn<'_>], now: i64) -> Result<bool, Error> {
         let (kept, end) = self.stored_start(session, turns)?;
         let deleted = self.delete_behind(session, end)?;
         for turn in &turns[kept..] {
@@ -179,10 +180,11 @@ impl<'c> Capture<'c> {
             let said = |text| Said { text, at };
             self.insert_turn(session, session, turn.turn_number, turn.user.map(said), turn.assistant.map(said))?;
         }
-        if deleted > 0 || kept < turns.len() {
+        let changed = deleted > 0 || kept < turns.len();
+        if changed {
             self.touch_session(session, now)?;
         }
-        Ok(())
+        Ok(changed)
     }
 
     /// How many turns from the first on are stored as they should be, and where the last of them ends.

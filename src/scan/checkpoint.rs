@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::fs::CWD;
 use throughline_parsers::codex::{Meta, RowRef, Turns};
@@ -113,14 +114,25 @@ struct Proof {
     slice: u8,
 }
 
-impl Reader<'_> {
+impl<'c> Reader<'c> {
+    /// A reader as of now.
+    pub fn new(cache: Option<&'c Cache>, mapping: Mapping) -> Self {
+        let now = cache.map_or_else(|| Moment::now(Duration::ZERO), Cache::now);
+        Self { cache, distrust: false, mapping, now }
+    }
+
+    /// The cache, if what is in it is trusted.
+    pub fn trusted(&self) -> Option<&'c Cache> {
+        self.cache.filter(|_| !self.distrust)
+    }
+
     /// Reads a rollout, as much of it as is not remembered. `again` says that it was read before. `None` when it is gone.
     ///
     /// # Errors
     /// It is there and cannot be read.
     pub fn read(&self, listed: &Listed, end: Option<u64>, again: bool) -> io::Result<Option<ReadRollout>> {
         let of = Of { path: listed.path.clone(), end };
-        let checkpoint = self.cache.filter(|_| !self.distrust).and_then(|cache| Checkpoint::load(cache, &of));
+        let checkpoint = self.trusted().and_then(|cache| Checkpoint::load(cache, &of));
         let checkpoint = match checkpoint {
             Some(checkpoint) if checkpoint.is_whole(listed)? => return Ok(Some(checkpoint.unchanged())),
             checkpoint => checkpoint,

@@ -6,30 +6,31 @@
 //! anything can have changed, and reads what has.
 
 mod members;
+pub mod texts;
 mod threads;
 pub mod verify;
 
 use std::collections::HashSet;
+use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use throughline_parsers::codex::{Meta, Role, Turn, Uuid};
+use throughline_parsers::codex::{Meta, Uuid};
 use throughline_parsers::text::Digest;
 
 pub use self::members::Members;
 use self::members::{Member, Read, Root};
 use self::threads::{Failure, File, Line, ReadChain};
 use super::{Candidate, Needs};
-use crate::cache::{About, Cache, Name};
+use crate::cache::{About, Name};
 use crate::chain::{Chain, Host};
 use crate::error::Error;
 use crate::paths::Resolved;
 use crate::resolving::Resolving;
 use crate::scan::checkpoint::Reader;
 use crate::scan::file::{Mapping, Rollout};
-use crate::scan::stamps::Moment;
 use crate::scan::tree::{Identity, Known, Look, Table, Tree};
 use crate::stores::Stores;
 
@@ -71,8 +72,7 @@ fn consistently<T>(
 ) -> Result<T, Error> {
     let cache = stores.cache.as_ref();
     for distrust in (0..TRIES).map(|attempt| attempt > 0) {
-        let now = cache.map_or_else(|| Moment::now(Default::default()), Cache::now);
-        match read(Reader { cache, distrust, mapping, now }) {
+        match read(Reader { distrust, ..Reader::new(cache, mapping) }) {
             Err(Failure::Changed) => {}
             Err(Failure::Io(error)) => return Err(Error::internal(error)),
             Ok(found) => return Ok(found),
@@ -124,29 +124,19 @@ impl Project<'_> {
 
     /// The project's threads, remembered where the tree can only be as it was; and whether that has changed.
     fn members(self, suspects: &HashSet<PathBuf>) -> Result<(Members, bool), Failure> {
-        let Reader { cache, now, distrust, .. } = self.reader;
-        let trusted = cache.filter(|_| !distrust);
+        let trusted = self.reader.trusted();
         let saved = trusted.and_then(|cache| cache.load(&self.name())?.next_block());
         let remembered = saved.and_then(|bytes| Members::take_up(self.root, self.resolved, bytes));
-        let mut tree = trusted.and_then(|cache| cache.load(&root_name(self.root)));
-        let table = tree.as_mut().and_then(|tree| tree.next_block());
+        let table = trusted.and_then(|cache| cache.load(&root_name(self.root))?.next_block());
         if let (Some(members), Some(table)) = (&remembered, &table)
             && suspects.is_empty()
             && self.still_holds(members, table)
         {
             return Ok((remembered.unwrap_or_default(), false));
         }
-        let mut earlier = table.and_then(|table: Vec<u8>| Tree::take_up(self.root, &table, &tree?.next_block()?));
+        let mut earlier = known_tree(self.reader, self.root);
         earlier.iter_mut().for_each(|tree| tree.doubt(self.resolved));
-        let tree = Tree::look(Look { root: self.root, now, suspects }, earlier)?;
-        let mut content = 0;
-        if let Some(cache) = cache {
-            let saved = tree.save(self.root);
-            content = saved.content;
-            if tree.has_learned() {
-                cache.store(&root_name(self.root), &[saved.table, saved.rest]);
-            }
-        }
+        let (tree, content) = look_at_tree(self.reader, self.root, earlier, suspects)?;
         let changed = remembered.as_ref().is_none_or(|members| members.content != content);
         Ok((Members::gather(self.root, &tree, content, self.resolved, remembered), changed))
     }
@@ -244,49 +234,31 @@ fn is_root_in(file: &File, cwds: &[String]) -> bool {
     file.meta.root && file.meta.cwd.as_ref().is_some_and(inside)
 }
 
+/// The tree below a root, as far as it is remembered.
+fn known_tree(reader: Reader<'_>, root: &Path) -> Option<Tree> {
+    let mut saved = reader.trusted()?.load(&root_name(root))?;
+    let (table, rest) = (saved.next_block()?, saved.next_block()?);
+    Tree::take_up(root, &table, &rest)
+}
+
+/// Looks at the tree below a root, and remembers it; also gives a digest of what there is (0 without a cache).
+fn look_at_tree(
+    reader: Reader<'_>,
+    root: &Path,
+    earlier: Option<Tree>,
+    suspects: &HashSet<PathBuf>,
+) -> io::Result<(Tree, u64)> {
+    let tree = Tree::look(Look { root, now: reader.now, suspects }, earlier)?;
+    let Some(cache) = reader.cache else { return Ok((tree, 0)) };
+    let saved = tree.save(root);
+    if tree.has_learned() {
+        cache.store(&root_name(root), &[saved.table, saved.rest]);
+    }
+    Ok((tree, saved.content))
+}
+
 fn root_name(root: &Path) -> Name {
     Name::of(About::Root, &[root.as_os_str().as_bytes()])
-}
-
-/// What capture stores of a thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Texts {
-    /// The thread.
-    pub thread: Uuid,
-    /// The working directory that its current file names; absolute.
-    pub cwd: String,
-    /// Its turns: the completed ones in the order of the chain, then the others; none without any text.
-    pub turns: Vec<TurnTexts>,
-}
-
-/// The texts of one turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TurnTexts {
-    /// Its ordinal among the numbered turns of the thread, those of its bases first; from 1.
-    pub number: i64,
-    /// The user's joined text.
-    pub user: Option<String>,
-    /// The assistant's joined text.
-    pub assistant: Option<String>,
-    /// When it completed, in milliseconds since the epoch; `None` while it has not.
-    pub completed_at: Option<i64>,
-}
-
-/// The texts of a thread; `None` when there is no such thread, or when it is a sub-agent's, or names no absolute working
-/// directory.
-///
-/// # Errors
-/// A folder cannot be listed or a rollout cannot be read.
-pub fn texts(stores: &Stores, thread: Uuid, mapping: Mapping) -> Result<Option<Texts>, Error> {
-    let root = stores.sessions_root();
-    consistently(stores, mapping, |reader| {
-        let tree = Tree::look(Look { root: &root, now: reader.now, suspects: &HashSet::new() }, None)?;
-        let files = files_of(&tree, thread);
-        match Line::current(thread, &files, reader)? {
-            Some(line) => texts_of(&line, thread, reader),
-            None => Ok(None),
-        }
-    })
 }
 
 /// The files of one thread in a tree.
@@ -297,33 +269,6 @@ fn files_of(tree: &Tree, thread: Uuid) -> Vec<File> {
     };
     let is_of_thread = |known: &Known, meta: &Meta| meta.thread().unwrap_or(known.listed.name.thread) == thread;
     tree.threads().filter(|(known, meta)| is_of_thread(known, meta)).map(file).collect()
-}
-
-fn texts_of(line: &Line<'_>, thread: Uuid, reader: Reader<'_>) -> Result<Option<Texts>, Failure> {
-    let Meta { root: true, cwd: Some(cwd), .. } = &line.file().meta else { return Ok(None) };
-    if !Path::new(cwd).is_absolute() {
-        return Ok(None);
-    }
-    let (mut completed, mut others, mut numbered) = (Vec::new(), Vec::new(), 1..);
-    let parts = line.texts(reader)?;
-    for (contents, copied) in &parts {
-        let (mut ended, open): (Vec<_>, Vec<_>) = contents
-            .turns()
-            .own(thread, *copied)
-            .filter(|turn| turn.number.is_some())
-            .zip(numbered.by_ref())
-            .partition(|(turn, _)| turn.completed().is_some());
-        ended.sort_by_key(|(turn, _)| turn.completed().map(|completed| completed.order));
-        completed.extend(ended);
-        others.extend(open);
-    }
-    let with_text = |(turn, number): (&Turn, i64)| {
-        let [user, assistant] = [Role::User, Role::Assistant].map(|role| turn.text(role));
-        let completed_at = turn.completed().map(|completed| completed.at);
-        (user.is_some() || assistant.is_some()).then_some(TurnTexts { number, user, assistant, completed_at })
-    };
-    let turns = completed.into_iter().chain(others).filter_map(with_text).collect();
-    Ok(Some(Texts { thread, cwd: cwd.clone(), turns }))
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ impl<'c> Anew<'c> {
 
     /// Reads everything. Nobody waits for it, and agents may cut a file meanwhile: what is not mapped raises no signal.
     fn reader(&self) -> Reader<'static> {
-        Reader { cache: None, distrust: false, mapping: Mapping::Never, now: self.cache.now() }
+        Reader { now: self.cache.now(), ..Reader::new(None, Mapping::Never) }
     }
 }
 
