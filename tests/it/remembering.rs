@@ -365,8 +365,10 @@ impl World {
         };
         let text = meta(n, &cwd, None) + &turn(n);
         // Some begin without their first row.
-        let text = if n.is_multiple_of(5) { text[..text.len() / 9].to_owned() } else { text };
-        fs::write(self.folder(n as usize % 2).join(name(n, n)), text).unwrap();
+        let begun = if n.is_multiple_of(5) { text.len() / 9 } else { text.len() };
+        let path = self.folder(n as usize % 2).join(name(n, n));
+        fs::write(&path, &text[..begun]).unwrap();
+        self.halves.insert(path, text[begun..].to_owned());
     }
 
     fn revert(&mut self, of: &Index, at: &Index) {
