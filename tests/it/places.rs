@@ -187,6 +187,24 @@ fn a_first_row_that_is_completed_after_a_while_is_seen_at_once() {
 }
 
 #[test]
+fn a_last_row_without_its_lf_counts_each_time() {
+    let world = World::new();
+    let (stores, project) = (world.stores(SETTLED), world.project.clone());
+    let path = world.folder(0).join(name(1, 1));
+    let text = meta(1, &project, None) + &turn(1) + &turn(2);
+    let counted = |pairs: usize| {
+        assert_eq!(read(&stores, &project), 1);
+        let length = format!("End {{ length: {pairs},");
+        assert!(told(&stores, &project)[0].contains(&length));
+    };
+    fs::write(&path, text.trim_end()).unwrap();
+    counted(2);
+    thread::sleep(Duration::from_millis(12));
+    fs::write(&path, text + "\n" + turn(3).trim_end()).unwrap();
+    counted(3);
+}
+
+#[test]
 fn a_clock_that_goes_back_hides_nothing() {
     let world = World::new();
     let project = world.project.clone();

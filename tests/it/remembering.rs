@@ -326,7 +326,14 @@ impl World {
                 let n = self.next();
                 let Some(path) = self.plain(of) else { return Ok(()) };
                 let mut text = turn(n);
-                let rest = text.split_off(at.index(text.len()));
+                let cut = at.index(text.len());
+                // Often only an LF is missing: of one of the rows, or of the last one.
+                let cut = match n % 4 {
+                    0 => text.len() - 1,
+                    1 => text[..cut].rfind('\n').unwrap_or(cut),
+                    _ => cut,
+                };
+                let rest = text.split_off(cut);
                 self.append(of, |_| text);
                 self.halves.insert(path, rest);
             }
