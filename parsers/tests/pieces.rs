@@ -191,6 +191,49 @@ fn a_state_that_cannot_read_a_message_again_says_so() {
     assert!(turns.apply(&completed[0], |at| (at.offset == 1000).then(|| "ask".to_owned())).is_ok());
 }
 
+/// Turns that are named by their ids while another one is open, and undone, in every order that four of them allow.
+#[test]
+fn a_state_finds_turns_by_their_ids_wherever_it_was_saved() {
+    let mut sizes = Sizes(1);
+    for case in 0..300 {
+        let mut data = String::new();
+        for n in 0..12 {
+            let id = format!(r#""turn_id":"t{}""#, sizes.next(4));
+            let payload = match sizes.next(8) {
+                1..=3 => format!(r#""type":"task_started",{id}"#),
+                4 => format!(r#""type":"user_message","message":"ask {n}""#),
+                5 | 6 => format!(r#""type":"task_complete",{id},"last_agent_message":"said {n}""#),
+                7 => format!(r#""type":"turn_aborted",{id}"#),
+                _ => format!(r#""type":"thread_rolled_back","num_turns":{}"#, sizes.next(2)),
+            };
+            data += &format!(
+                r#"{{"timestamp":"2026-07-01T00:00:{n:02}.000Z","type":"event_msg","payload":{{{payload}}}}}"#
+            );
+            data += "\n";
+        }
+        let ends: Vec<usize> = memchr::memchr_iter(b'\n', data.as_bytes()).map(|at| at + 1).collect();
+        let rows = |turns: &mut Turns, from: usize, to: usize| {
+            let mut offset = from;
+            for line in data[from..to].split_inclusive('\n') {
+                let read = read_line(line.trim_end().as_bytes(), offset as u64, true);
+                apply(turns, &read, data.as_bytes(), |_| true);
+                offset += line.len();
+            }
+        };
+        let mut at_once = Turns::default();
+        rows(&mut at_once, 0, data.len());
+        for end in ends {
+            let mut before = Turns::default();
+            rows(&mut before, 0, end);
+            // Not saved again behind that: what it learns of ids has to stay right.
+            let mut resumed = taken_up(&saved(&before));
+            rows(&mut resumed, end, data.len());
+            let thread = "019c0000-0000-7000-8000-000000000001".parse().unwrap();
+            assert_same(&resumed, &at_once, thread, || format!("case {case}, saved behind {end}:\n{data}"));
+        }
+    }
+}
+
 /// A generator of block sizes; any one will do.
 struct Sizes(u64);
 

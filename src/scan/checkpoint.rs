@@ -151,10 +151,7 @@ impl<'c> Reader<'c> {
         // What was written while it was read may be in there or not.
         let grew = rollout.now()?.can_have_grown_from(&rollout.stamps);
         if !grew {
-            read.proof = None;
-        }
-        if !grew || read.contents.has_tail() {
-            read.taken = Moment(i64::MIN);
+            (read.proof, read.taken) = (None, Moment(i64::MIN));
         }
         Ok(Some(read))
     }

@@ -2,6 +2,7 @@
 //! without it, at once.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -166,6 +167,41 @@ fn projects_share_a_root() {
     fs::remove_file(&rollouts[0]).unwrap();
     all([1, 1, 2]);
     assert_eq!(told(&world.stores(SETTLED), &inside)[0].matches(&id(2)).count(), 1);
+}
+
+#[test]
+fn a_first_row_that_is_completed_after_a_while_is_seen_at_once() {
+    let world = World::new();
+    let (stores, project) = (world.stores(SETTLED), world.project.clone());
+    session(&world, 1, &project);
+    let text = meta(2, &project, None) + &turn(2);
+    let path = world.folder(0).join(name(2, 2));
+    // Nothing, half of a row, and the rest of it: the folder does not change.
+    fs::write(&path, "").unwrap();
+    assert_eq!(read(&stores, &project), 1);
+    for (end, threads) in [(9, 1), (40, 1), (text.len(), 2)] {
+        thread::sleep(Duration::from_millis(12));
+        fs::File::options().write(true).open(&path).unwrap().write_all(&text.as_bytes()[..end]).unwrap();
+        assert_eq!(read(&stores, &project), threads, "{end} bytes");
+    }
+}
+
+#[test]
+fn a_last_row_without_its_lf_counts_each_time() {
+    let world = World::new();
+    let (stores, project) = (world.stores(SETTLED), world.project.clone());
+    let path = world.folder(0).join(name(1, 1));
+    let text = meta(1, &project, None) + &turn(1) + &turn(2);
+    let counted = |pairs: usize| {
+        assert_eq!(read(&stores, &project), 1);
+        let length = format!("End {{ length: {pairs},");
+        assert!(told(&stores, &project)[0].contains(&length));
+    };
+    fs::write(&path, text.trim_end()).unwrap();
+    counted(2);
+    thread::sleep(Duration::from_millis(12));
+    fs::write(&path, text + "\n" + turn(3).trim_end()).unwrap();
+    counted(3);
 }
 
 #[test]

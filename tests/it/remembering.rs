@@ -326,7 +326,14 @@ impl World {
                 let n = self.next();
                 let Some(path) = self.plain(of) else { return Ok(()) };
                 let mut text = turn(n);
-                let rest = text.split_off(at.index(text.len()));
+                let cut = at.index(text.len());
+                // Often only an LF is missing: of one of the rows, or of the last one.
+                let cut = match n % 4 {
+                    0 => text.len() - 1,
+                    1 => text[..cut].rfind('\n').unwrap_or(cut),
+                    _ => cut,
+                };
+                let rest = text.split_off(cut);
                 self.append(of, |_| text);
                 self.halves.insert(path, rest);
             }
@@ -365,8 +372,10 @@ impl World {
         };
         let text = meta(n, &cwd, None) + &turn(n);
         // Some begin without their first row.
-        let text = if n.is_multiple_of(5) { text[..text.len() / 9].to_owned() } else { text };
-        fs::write(self.folder(n as usize % 2).join(name(n, n)), text).unwrap();
+        let begun = if n.is_multiple_of(5) { text.len() / 9 } else { text.len() };
+        let path = self.folder(n as usize % 2).join(name(n, n));
+        fs::write(&path, &text[..begun]).unwrap();
+        self.halves.insert(path, text[begun..].to_owned());
     }
 
     fn revert(&mut self, of: &Index, at: &Index) {
