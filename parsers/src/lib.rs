@@ -31,5 +31,7 @@ pub mod codex;
 pub mod json;
 pub mod lines;
 pub mod pack;
+pub mod row;
 pub mod text;
 pub mod time;
+pub mod uuid;

@@ -428,7 +428,7 @@ fn read_with_breaks(data: &[u8]) -> Turns {
 
 /// The same, of the lines that the scanner finds in blocks of this size.
 fn read_in_blocks(data: &[u8], size: usize) -> Turns {
-    let (scanner, mut joiner, mut turns) = (Scanner::default(), Joiner::default(), Turns::default());
+    let (scanner, mut joiner, mut turns) = (<Scanner>::default(), Joiner::default(), Turns::default());
     let mut read = |line: Line| {
         let bytes = &data[line.span.start as usize..line.span.end as usize];
         for row in read_line(bytes, line.span.start, line.ended) {
