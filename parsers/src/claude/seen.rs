@@ -63,7 +63,7 @@ mod tests {
     fn what_was_saved_is_still_there() {
         let (mut whole, mut resumed) = (Seen::default(), Seen::default());
         for n in 0..200_u128 {
-            let key = Key(n * 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835 % 128);
+            let key = Key(n.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835) % 128);
             assert_eq!(whole.insert(key), resumed.insert(key));
             assert_eq!(packed(&whole), packed(&resumed));
             if n % 7 == 0 {
