@@ -13,7 +13,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
-use spelling::{Json, NO_UTF8, Spelling, check, object, raw, spelling, texts};
+use spelling::{Json, NO_UTF8, check, object, raw, spelling, texts};
 use throughline_parsers::codex::{Role, RowRef, TurnId, Turns, Uuid, read_line, said_in};
 use throughline_parsers::json::{self, document};
 use throughline_parsers::lines::{Joiner, LOOKAHEAD, Line, Scanner};
