@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::key::Key;
 use super::row::{Reply as Row, Stop};
-use super::turn::{Reply, Said, Turn};
+use super::turn::{Aside, Reply, Said, Turn};
 use crate::pack::{Pack, Packer, Unpacker};
 use crate::row::{MissingRow, RowRef};
 use crate::text::Digest;
@@ -21,6 +21,14 @@ pub(super) struct Open {
     by_key: HashMap<Key, usize>,
     /// The last message that has anything but thinking.
     last: Option<usize>,
+}
+
+/// A row with text: its index, its place, and its time or that of the rows in front of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TextRow {
+    pub(super) index: u64,
+    pub(super) at: RowRef,
+    pub(super) time: Option<i64>,
 }
 
 /// One of the agent's messages.
@@ -49,11 +57,20 @@ impl Open {
         Self { turn, session, messages: Vec::new(), by_key: HashMap::new(), last: None }
     }
 
-    /// Takes a row of the agent; `place` is where it stands if it is a text row: its index, row and time.
+    pub(super) fn aside(&mut self, aside: Aside) {
+        self.turn.asides.push(aside);
+    }
+
+    /// The host could not go on.
+    pub(super) fn fail(&mut self) {
+        self.turn.failed = true;
+    }
+
+    /// Takes a row of the agent, which is `place` if it has text.
     pub(super) fn reply<B: AsRef<[u8]>>(
         &mut self,
         row: &Row,
-        place: (u64, RowRef, Option<i64>),
+        place: TextRow,
         fetch: impl FnMut(Range<u64>) -> Option<B>,
     ) -> Result<(), MissingRow> {
         let index = self.message(row.message);
@@ -93,7 +110,7 @@ impl Open {
         &mut self,
         message: usize,
         text: &str,
-        (index, at, time): (u64, RowRef, Option<i64>),
+        TextRow { index, at, time }: TextRow,
         mut fetch: impl FnMut(Range<u64>) -> Option<B>,
     ) -> Result<(), MissingRow> {
         let number = message as u64;

@@ -181,3 +181,66 @@ impl Stop {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"{"parentUuid":null,"type":"user","message":{"content":"ask"},"uuid":"u","sessionId":"s"}"#;
+
+    fn acts(line: &str, ended: bool) -> Vec<Act> {
+        read_line(line.as_bytes(), 7, ended).into_iter().map(|row| row.act).collect()
+    }
+
+    fn asks(count: usize) -> Vec<Act> {
+        vec![Act::Prompt("ask".to_owned()); count]
+    }
+
+    #[test]
+    fn several_objects_of_a_line_are_each_a_row() {
+        assert_eq!(acts(&format!("\0\0 {WHOLE}\0{WHOLE} 7 [] {WHOLE}\r"), true), asks(3));
+        let rows = read_line(format!("{WHOLE}{WHOLE}").as_bytes(), 7, true);
+        assert_eq!(rows[1].at, RowRef { offset: 7 + WHOLE.len() as u64, len: WHOLE.len() as u64 });
+    }
+
+    #[test]
+    fn a_whole_row_behind_a_cut_one_is_found_unless_its_line_may_go_on() {
+        let line = format!("{}{WHOLE}", &WHOLE[..40]);
+        assert_eq!(acts(&line, true), asks(1));
+        assert_eq!(acts(&line, false), asks(0));
+        assert_eq!(acts(&format!("{WHOLE}{}", &WHOLE[..40]), false), asks(1));
+        let typed = r#"{"type":"user","message":{"content":"ask"},"parentUuid":null,"uuid":"u","sessionId":"s"}"#;
+        assert_eq!(acts(&format!("{}{typed}", &WHOLE[..40]), true), asks(1));
+    }
+
+    #[test]
+    fn behind_something_unreadable_an_object_within_a_row_is_no_row() {
+        let nested = r#"{"type":"user","message":{"content":"ask"},"uuid":"u","sessionId":"s"}"#;
+        assert_eq!(acts(nested, true), asks(1));
+        assert_eq!(acts(&format!(r#"{{"parentUuid":"cut,"data":{nested}}}"#), true), asks(0));
+        assert_eq!(acts(&format!(r#"{{"parentUuid":"cut,"data":{nested}}}{WHOLE}"#), true), asks(1));
+    }
+
+    #[test]
+    fn the_eighth_unreadable_piece_ends_a_line() {
+        let cut = &WHOLE[..20];
+        assert_eq!(acts(&format!("{}{WHOLE}", cut.repeat(7)), true), asks(1));
+        assert_eq!(acts(&format!("{}{WHOLE}", cut.repeat(8)), true), asks(0));
+    }
+
+    #[test]
+    fn only_keys_of_the_row_itself_say_what_it_is() {
+        let row =
+            r#"{"parentUuid":null,"message":{"type":"user","role":"assistant","content":"a"},"type":"assistant"}"#;
+        assert!(matches!(&acts(row, true)[..], [Act::Reply(reply)] if reply.text == "a" && reply.is_seen));
+        assert_eq!(acts(r#"{"message":{"type":"user","content":"ask"}}"#, true), [Act::None]);
+        assert_eq!(acts(r#"{"type":"progress","type":"user","message":{"content":"ask"}}"#, true), asks(1));
+    }
+
+    #[test]
+    fn a_text_is_read_again_as_it_was() {
+        assert_eq!(said_in(WHOLE.as_bytes()).as_deref(), Some("ask"));
+        assert_eq!(said_in(&WHOLE.as_bytes()[..40]), None);
+        assert_eq!(said_in(br#"{"type":"user","message":{"content":[]}}"#), None);
+    }
+}

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use memchr::memchr;
 
-use super::open::Open;
+use super::open::{Open, TextRow};
 use super::row::{Act, Row, read_line};
 use super::seen::Seen;
 use super::turn::{Aside, Said, Turn};
@@ -69,17 +69,17 @@ impl Turns {
                 self.open.iter_mut().for_each(Open::interrupt);
                 self.close();
             }
-            act => {
+            Act::Aside(text) => {
+                let aside = Aside { behind, said: Said::new(row.at, text) };
+                self.open.iter_mut().filter(|open| open.session == row.session).for_each(|open| open.aside(aside));
+            }
+            Act::Failure => {
+                self.open.iter_mut().filter(|open| open.session == row.session).for_each(Open::fail);
+            }
+            Act::Reply(reply) => {
                 let Some(open) = self.open.as_mut().filter(|open| open.session == row.session) else { return Ok(()) };
-                match act {
-                    Act::Aside(text) => open.turn.asides.push(Aside { behind, said: Said::new(row.at, text) }),
-                    Act::Reply(reply) => {
-                        let needs_time = !reply.text.is_empty();
-                        let time = if needs_time { self.clock.time_of(row, &mut fetch)? } else { None };
-                        open.reply(reply, (self.texts.saturating_sub(1), row.at, time), fetch)?;
-                    }
-                    _ => open.turn.failed = true,
-                }
+                let time = if reply.text.is_empty() { None } else { self.clock.time_of(row, &mut fetch)? };
+                open.reply(reply, TextRow { index: behind.map_or(0, |behind| behind + 1), at: row.at, time }, fetch)?;
             }
         }
         Ok(())
@@ -202,3 +202,6 @@ impl Pack for Turns {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
