@@ -84,7 +84,7 @@ pub static HEADS: LazyLock<Vec<u8>> = LazyLock::new(|| {
 
 /// Where the lines stand that have to be read.
 pub static MATTERING: LazyLock<Vec<Range<usize>>> =
-    LazyLock::new(|| Scanner::default().scan(&ROLLOUT, ROLLOUT.len(), true).lines().to_vec());
+    LazyLock::new(|| <Scanner>::default().scan(&ROLLOUT, ROLLOUT.len(), true).lines().to_vec());
 
 /// The rows that matter.
 pub static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {

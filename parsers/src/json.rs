@@ -99,6 +99,18 @@ impl<'a> Value<'a> {
         String::from_utf8_lossy(raw).into_owned()
     }
 
+    /// Whether the value says something: not `null`, not `false`, no zero, nothing empty.
+    pub fn is_truthy(self) -> bool {
+        match self {
+            Value::Null => false,
+            Value::Bool(value) => value,
+            Value::Number(number) => number.whole() != Some(0),
+            Value::String(text) => !text.raw.is_empty(),
+            Value::Array(array) => array.items().next().is_some(),
+            Value::Object(object) => object.members().next().is_some(),
+        }
+    }
+
     /// Whether a field with this value counts as set: anything but `null` and `""`.
     pub fn is_set(self) -> bool {
         match self {
@@ -380,6 +392,31 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads the array that begins here, calling `item` with the reader at each value, which `item` must read or skip.
+    /// `Ok(false)` with nothing read when something else than an array stands here.
+    ///
+    /// # Errors
+    /// [`Bad`] when the array is broken, or as `item` says.
+    pub fn array(&mut self, mut item: impl FnMut(&mut Self) -> Result<(), Bad>) -> Result<bool, Bad> {
+        if self.peek() != Some(b'[') {
+            return Ok(false);
+        }
+        self.at += 1;
+        self.blank();
+        if self.take(b']') {
+            return Ok(true);
+        }
+        loop {
+            item(self)?;
+            self.blank();
+            if self.take(b']') {
+                return Ok(true);
+            }
+            self.expect(b',')?;
+            self.blank();
+        }
+    }
+
     fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
@@ -523,7 +560,7 @@ fn escape_len(escape: &[u8]) -> Result<usize, Bad> {
 
 /// How many bytes of a string stand before one that means something: a quote, a backslash, a control character.
 #[inline]
-fn plain_len(text: &[u8]) -> usize {
+pub(crate) fn plain_len(text: &[u8]) -> usize {
     let mut at = 0;
     // Names and short texts end within the first two words; where they do not, many bytes are passed at once.
     loop {
@@ -683,6 +720,28 @@ mod tests {
             format!("{{\"x\":{}{},\"y\":1}}", "[{\"a\":".repeat(500_000), "[]".to_owned() + &"}]".repeat(500_000));
         let [y] = document(deep.as_bytes()).unwrap().object().unwrap().fields(["y"]);
         assert_eq!(y.unwrap().whole(), Some(1));
+    }
+
+    #[test]
+    fn truth() {
+        for falsy in ["null", "false", "0", "-0.0", "0e9", "\"\"", "[ ]", "{ }"] {
+            assert!(!document(falsy.as_bytes()).unwrap().is_truthy(), "{falsy}");
+        }
+        for truthy in ["true", "1", "0.5", "1e400", "\"0\"", "[0]", "{\"\":0}"] {
+            assert!(document(truthy.as_bytes()).unwrap().is_truthy(), "{truthy}");
+        }
+    }
+
+    #[test]
+    fn arrays_are_read_item_by_item() {
+        for (text, items) in [("[]", Ok(Some(0))), ("[ 1 , [2] ]", Ok(Some(2))), ("{}", Ok(None)), ("[1,]", Err(Bad))] {
+            let (mut reader, mut count) = (Reader::new(text.as_bytes(), 0), 0);
+            let read = reader.array(|reader| {
+                count += 1;
+                reader.skip()
+            });
+            assert_eq!(read.map(|is_array| is_array.then_some(count)), items, "{text}");
+        }
     }
 
     #[test]

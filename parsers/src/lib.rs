@@ -4,7 +4,8 @@
 //! and resumed at any line. The way of the data:
 //!
 //! ```text
-//! blocks of bytes ─▶ lines::scan ─▶ codex::read_line ─▶ codex::Event ─▶ codex::Turns ─▶ completed turns
+//! blocks of bytes ─▶ lines::Scanner ─▶ codex::read_line ──▶ codex::Event ─▶ codex::Turns ─▶ completed turns
+//!                                   └▶ claude::read_line ─▶ claude::Row ──▶ claude::Turns ─▶ turns
 //! ```
 //!
 //! ```
@@ -27,9 +28,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod claude;
 pub mod codex;
 pub mod json;
 pub mod lines;
 pub mod pack;
+pub mod row;
 pub mod text;
 pub mod time;
+pub mod uuid;

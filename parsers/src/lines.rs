@@ -1,20 +1,42 @@
 //! Where the rows stand that have to be read: blocks of bytes split at LF, rows told apart by their first bytes.
 //!
-//! A rollout of tens of GB holds few rows that matter; this finds them at the speed of memory. A row that begins in the
+//! A log of tens of GB holds few rows that matter; this finds them at the speed of memory. A row that begins in the
 //! host's own exact spelling with a type that does not matter is passed over: in the rest of its line only the start of
-//! another row is looked for, in the same pass, since completions behind a row that was left half written are real. Everything else is to be read.
+//! another row is looked for, since rows behind one that was left half written are real. Everything else is to be read.
+//! What a host's own spelling is, its [`Spelling`] says.
 //!
 //! Blocks are scanned without knowing what came before them, so that many can be scanned at once; a [`Joiner`] then puts
 //! the lines together that cross from block to block.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use memchr::{memchr, memchr2};
 
-use crate::codex::ROW_START;
+use crate::codex::{ROW_START, Rollout};
 
-/// How many bytes behind a block have to be at hand (fewer at the end of the file): they tell what row begins at its end.
+/// How a host writes its rows, as far as a [`Scanner`] has to know it.
+pub trait Spelling {
+    /// How a row begins that may stand behind another one in its line.
+    const ROW_START: &'static [u8];
+    /// How many bytes behind a block have to be at hand (fewer at the end of the file): they tell what row begins at its
+    /// end.
+    const LOOKAHEAD: usize;
+    /// The plain search for the next stop.
+    const NEXT_STOP: NextStop;
+
+    /// Whether a row that begins so, in the host's own exact spelling, is of a type that does not matter.
+    fn is_passed_over(start: &[u8]) -> bool;
+
+    /// Whether a row that ends so can be passed over.
+    fn may_end_in(_last: u8) -> bool {
+        true
+    }
+}
+
+/// [`Spelling::LOOKAHEAD`] of Codex.
 pub const LOOKAHEAD: usize = 256;
+
 /// What one block holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
@@ -22,6 +44,8 @@ pub struct Block {
     head_end: Option<usize>,
     /// A row starts within that head.
     head_marked: bool,
+    /// Whether the head's last byte can be that of a row that is passed over; `None` when it has no byte.
+    head_whole: Option<bool>,
     /// The lines that begin and end here and have to be read; without their LF.
     lines: Vec<Range<usize>>,
     /// The line that begins here and does not end here.
@@ -32,6 +56,8 @@ pub struct Block {
 struct Tail {
     start: usize,
     read: bool,
+    /// Whether its last byte here can be that of a row that is passed over.
+    whole: bool,
 }
 
 impl Block {
@@ -42,13 +68,14 @@ impl Block {
 }
 
 /// How a [`Scanner`] finds its way: the position of the first stop at or behind `from`, or the length of `bytes`. A stop is
-/// an LF, or a place where a row may start: a `{` with an `m` four bytes on (or with less than that behind it).
+/// an LF, or a place where a row may start. Not all of what looks like one has to be.
 pub type NextStop = fn(bytes: &[u8], from: usize) -> usize;
 
-/// What a place where a row may start has four bytes on.
+/// What Codex's [`next_stop`] takes for a place where a row may start: a `{` with an `m` four bytes on (or with less than
+/// that behind it).
 pub const ROW_MARK: (u8, usize, u8) = (ROW_START[0], 4, ROW_START[4]);
 
-/// The plain [`NextStop`]; a program that knows its processor may have a faster one.
+/// The plain [`NextStop`] of Codex; a program that knows its processor may have a faster one.
 pub fn next_stop(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(found) = memchr2(b'\n', ROW_MARK.0, &bytes[at..]) {
@@ -61,51 +88,57 @@ pub fn next_stop(bytes: &[u8], from: usize) -> usize {
     bytes.len()
 }
 
-/// A longer name of a type is not known; its row is read.
-const LONGEST_NAME: usize = 64;
-
-/// Finds the rows of Codex rollouts that have to be read.
-#[derive(Debug, Clone)]
-pub struct Scanner {
+/// Finds the rows that have to be read: of Codex's rollouts, if nothing else is said.
+#[derive(Debug)]
+pub struct Scanner<S = Rollout> {
     next_stop: NextStop,
+    spelling: PhantomData<S>,
 }
 
-impl Default for Scanner {
-    fn default() -> Self {
-        Self::new(next_stop)
+impl<S> Clone for Scanner<S> {
+    fn clone(&self) -> Self {
+        Self { ..*self }
     }
 }
 
-impl Scanner {
+impl<S: Spelling> Default for Scanner<S> {
+    fn default() -> Self {
+        Self::new(S::NEXT_STOP)
+    }
+}
+
+impl<S: Spelling> Scanner<S> {
     /// A scanner that finds its way so.
     pub fn new(next_stop: NextStop) -> Self {
-        Self { next_stop }
+        Self { next_stop, spelling: PhantomData }
     }
 
     /// Scans the first `len` bytes of `bytes`; what stands behind them is looked ahead at. `at_line` says that a line
     /// begins at the first byte (the start of the file, or an LF stands in front of it), else one is under way.
     pub fn scan(&self, bytes: &[u8], len: usize, at_line: bool) -> Block {
-        let mut block = Block { head_end: None, head_marked: false, lines: Vec::new(), tail: None };
+        let mut block = Block { head_end: None, head_marked: false, head_whole: None, lines: Vec::new(), tail: None };
         let mut start = 0;
         if !at_line {
             let (end, marked) = self.rest(bytes, 0, len);
             (block.head_end, block.head_marked) = (end, marked);
+            block.head_whole = bytes[..end.unwrap_or(len)].last().map(|last| S::may_end_in(*last));
             match end {
                 Some(end) => start = end + 1,
                 None => return block,
             }
         }
         while start < len {
-            let passed = is_passed_over(&bytes[start..]);
+            let passed = S::is_passed_over(&bytes[start..bytes.len().min(start + S::LOOKAHEAD)]);
             let (end, read) = if passed {
                 self.rest(bytes, start + 1, len)
             } else {
                 (memchr(b'\n', &bytes[start..len]).map(|end| start + end), true)
             };
+            let whole = bytes[start..end.unwrap_or(len)].last().is_none_or(|last| S::may_end_in(*last));
             match end {
-                Some(end) if read => block.lines.push(start..end),
+                Some(end) if read || !whole => block.lines.push(start..end),
                 Some(_) => {}
-                None => block.tail = Some(Tail { start, read }),
+                None => block.tail = Some(Tail { start, read, whole }),
             }
             start = end.map_or(len, |end| end + 1);
         }
@@ -114,17 +147,19 @@ impl Scanner {
 
     /// From `from` on: where the line ends within the block, and whether a row starts before that (within the block).
     fn rest(&self, bytes: &[u8], from: usize, len: usize) -> (Option<usize>, bool) {
-        let bytes = &bytes[..bytes.len().min(len + ROW_START.len() - 1)];
-        let (mut at, mut marked) = (from, false);
+        let bytes = &bytes[..bytes.len().min(len + S::ROW_START.len() - 1)];
+        let mut at = from;
         loop {
             at = (self.next_stop)(bytes, at);
             match bytes.get(at) {
-                Some(b'\n') if at < len => return (Some(at), marked),
-                Some(_) if at < len => marked = marked || bytes[at..].starts_with(ROW_START),
-                _ => return (None, marked),
+                Some(b'\n') if at < len => return (Some(at), false),
+                Some(_) if at < len && bytes[at..].starts_with(S::ROW_START) => break,
+                Some(_) if at < len => at += 1,
+                _ => return (None, false),
             }
-            at += 1;
         }
+        // The line will be read; of it only the end is still to be found.
+        (memchr(b'\n', &bytes[at..len]).map(|end| at + end), true)
     }
 }
 
@@ -142,7 +177,15 @@ pub struct Line {
 pub struct Joiner {
     /// Where the next block begins.
     at: u64,
-    under_way: Option<(u64, bool)>,
+    under_way: Option<UnderWay>,
+}
+
+/// A line that has not come to its end yet.
+#[derive(Debug, Clone, Copy)]
+struct UnderWay {
+    start: u64,
+    read: bool,
+    whole: bool,
 }
 
 impl Joiner {
@@ -157,24 +200,25 @@ impl Joiner {
         let base = self.at;
         self.at += len as u64;
         let mut crossed = None;
-        if let Some((start, read)) = self.under_way {
-            let read = read || block.head_marked;
-            self.under_way = Some((start, read));
+        if let Some(line) = &mut self.under_way {
+            line.read = line.read || block.head_marked;
+            line.whole = block.head_whole.unwrap_or(line.whole);
             let end = base + block.head_end? as u64;
-            crossed = read.then_some(Line { span: start..end, ended: true });
+            crossed = (line.read || !line.whole).then_some(Line { span: line.start..end, ended: true });
         }
-        self.under_way = block.tail.map(|tail| (base + tail.start as u64, tail.read));
+        self.under_way =
+            block.tail.map(|Tail { start, read, whole }| UnderWay { start: base + start as u64, read, whole });
         crossed
     }
 
     /// Where the line begins that the last block left unfinished, if it has to be read when it ends here.
     pub fn unfinished(&self) -> Option<u64> {
-        self.under_way.filter(|(_, read)| *read).map(|(start, _)| start)
+        self.under_way.filter(|line| line.read).map(|line| line.start)
     }
 
     /// Where the line begins that the last block left unfinished, whether it has to be read or not.
     pub fn under_way(&self) -> Option<u64> {
-        self.under_way.map(|(start, _)| start)
+        self.under_way.map(|line| line.start)
     }
 
     /// Just past the last LF: where the line begins that is under way, or the next one.
@@ -186,80 +230,6 @@ impl Joiner {
     pub fn finish(self) -> Option<Line> {
         self.unfinished().map(|start| Line { span: start..self.at, ended: false })
     }
-}
-
-/// Whether a row that begins so, in Codex's own exact spelling, is of a type that does not matter.
-///
-/// `{"timestamp":"2026-01-05T10:00:00.000Z",["ordinal":7,]"type":"T"`, and for an event `,"payload":{"type":"E"`.
-fn is_passed_over(start: &[u8]) -> bool {
-    let Some(kind) = kind_of(start) else { return false };
-    if kind.starts_with(b"response_item\"") {
-        return true;
-    }
-    match word(kind) {
-        None | Some((b"session_meta", _)) => false,
-        Some((b"event_msg", rest)) => {
-            let event = rest.strip_prefix(b",\"payload\":{\"type\":\"").and_then(word);
-            event.is_some_and(|(event, _)| !matters(event))
-        }
-        Some(_) => true,
-    }
-}
-
-/// What stands behind the quote in front of the row's type.
-fn kind_of(start: &[u8]) -> Option<&[u8]> {
-    const SHAPE: [[u8; 8]; 5] = [*b"{\"timest", *b"amp\":\"00", *b"00-00-00", *b"T00:00:0", *b"0.000Z\","];
-    /// Where a digit stands, anything from `0` to `?` does: it cannot end the string.
-    const CARE: [u64; 5] = {
-        let (mut care, mut word) = ([0; 5], 0);
-        while word < 5 {
-            let (mut bytes, mut n) = ([0xFF; 8], 0);
-            while n < 8 {
-                bytes[n] = if SHAPE[word][n] == b'0' { 0xF0 } else { 0xFF };
-                n += 1;
-            }
-            care[word] = u64::from_ne_bytes(bytes);
-            word += 1;
-        }
-        care
-    };
-    let (shape, rest) = start.split_first_chunk::<40>()?;
-    let words = shape.as_chunks::<8>().0.iter().zip(SHAPE).zip(CARE);
-    let odd =
-        words.fold(0, |odd, ((word, like), care)| odd | (u64::from_ne_bytes(*word) ^ u64::from_ne_bytes(like)) & care);
-    if odd != 0 {
-        return None;
-    }
-    let rest = match rest.strip_prefix(b"\"ordinal\":") {
-        Some(rest) => {
-            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            rest[digits..].strip_prefix(b",").filter(|_| digits > 0)?
-        }
-        None => rest,
-    };
-    rest.strip_prefix(b"\"type\":\"")
-}
-
-/// A name of lowercase letters, digits and `_` up to its closing quote, and what follows that.
-fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let len =
-        text.iter().take(LONGEST_NAME).take_while(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')).count();
-    (len > 0 && text.get(len) == Some(&b'"')).then(|| (&text[..len], &text[len + 1..]))
-}
-
-fn matters(event: &[u8]) -> bool {
-    matches!(
-        event,
-        b"task_started"
-            | b"turn_started"
-            | b"task_complete"
-            | b"turn_complete"
-            | b"turn_aborted"
-            | b"thread_rolled_back"
-            | b"user_message"
-            | b"agent_message"
-            | b"item_completed"
-    )
 }
 
 #[cfg(test)]
@@ -274,31 +244,6 @@ mod tests {
         r#"{"timestamp":"2026-01-05T10:00:00.000Z","type":"response_item","payload":{"type":"reasoning"}}"#;
     const READ: &str =
         r#"{"timestamp":"2026-01-05T10:00:00.000Z","ordinal":1,"type":"event_msg","payload":{"type":"task_started"}}"#;
-
-    #[test]
-    fn rows_of_no_interest_are_passed_over() {
-        for (row, passed) in [
-            (PASSED, true),
-            (READ, false),
-            (r#"{"timestamp":"2026-01-05T10:00:00.000Z","ordinal":12,"type":"compacted","payload":{"#, true),
-            (r#"{"timestamp":"2026-01-05T10:00:00.000Z","type":"event_msg","payload":{"type":"token_count","#, true),
-            (
-                r#"{"timestamp":"2026-01-05T10:00:00.000Z","type":"event_msg","payload":{"info":1,"type":"token_count","#,
-                false,
-            ),
-            (r#"{"timestamp":"2026-01-05T10:00:00.000Z","type":"event_msg","payload":null"#, false),
-            (r#"{"timestamp":"2026-01-05T10:00:00.000Z","type":"session_meta""#, false),
-            (r#"{"timestamp":"2026-01-05T10:00:00.000Z","type":"turn_con"#, false),
-            (r#"{"timestamp":"2026-01-05T10:00:00.000Z","type":"event\u005fmsg","#, false),
-            (r#"{"timestamp":"2026-01-05T10:00:00Z","type":"compacted","#, false),
-            (r#"{"timestamp":"","a":"..............","type":"compacted","#, false),
-            (r#"{"timestamp": "2026-01-05T10:00:00.000Z","type":"compacted","#, false),
-            (r#" {"timestamp":"2026-01-05T10:00:00.000Z","type":"compacted","#, false),
-            ("", false),
-        ] {
-            assert_eq!(is_passed_over(row.as_bytes()), passed, "{row}");
-        }
-    }
 
     #[test]
     fn no_stop_is_missed() {
@@ -316,7 +261,7 @@ mod tests {
 
     /// The lines to be read of `text`, found in blocks of `size` bytes.
     fn found(text: &[u8], size: usize) -> Vec<(Vec<u8>, bool)> {
-        let (scanner, mut joiner, mut lines) = (Scanner::default(), Joiner::default(), Vec::new());
+        let (scanner, mut joiner, mut lines) = (<Scanner>::default(), Joiner::default(), Vec::new());
         for base in (0..text.len()).step_by(size) {
             let len = size.min(text.len() - base);
             let block = scanner.scan(
@@ -347,7 +292,8 @@ mod tests {
             lines.pop();
         }
         lines.retain(|(line, _)| {
-            !is_passed_over(&line[..line.len().min(LOOKAHEAD)]) || memmem::find(&line[1..], ROW_START).is_some()
+            !Rollout::is_passed_over(&line[..line.len().min(LOOKAHEAD)])
+                || memmem::find(&line[1..], ROW_START).is_some()
         });
         lines
     }

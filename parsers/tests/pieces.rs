@@ -246,7 +246,7 @@ impl Sizes {
 
 /// The rows of the lines that the scanner finds in blocks of random sizes up to `most`.
 fn scanned_rows(data: &[u8], sizes: &mut Sizes, most: usize) -> Vec<Row> {
-    let (scanner, mut joiner, mut rows) = (Scanner::default(), Joiner::default(), Vec::new());
+    let (scanner, mut joiner, mut rows) = (<Scanner>::default(), Joiner::default(), Vec::new());
     let mut read = |line: Line| {
         let bytes = &data[line.span.start as usize..line.span.end as usize];
         rows.extend(read_line(bytes, line.span.start, line.ended));

@@ -3,10 +3,10 @@
 use smallvec::SmallVec;
 
 use super::meta::{Meta, MetaMembers};
-use super::name::Uuid;
 use crate::json::{Bad, Object, Reader, Text, Value};
 use crate::text::Folder;
 use crate::time::parse_ms;
+use crate::uuid::Uuid;
 
 /// What one row does to the turns of its rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]

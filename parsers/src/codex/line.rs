@@ -1,10 +1,4 @@
-//! The rows of one line.
-//!
-//! A line normally holds one object. Interrupted writes splice lines: a cut row followed by a whole one, two rows without
-//! the line feed between them, a hole of NUL bytes in front. After something unreadable, reading goes on at the next
-//! place of the line where a row begins as Codex writes it, and gives up at the eighth such piece.
-
-use std::ops::Range;
+//! The rows of one line that matter, as events.
 
 use memchr::memmem;
 use smallvec::SmallVec;
@@ -12,13 +6,10 @@ use smallvec::SmallVec;
 use super::event::{Event, read_object, read_row, read_text};
 use super::meta::Meta;
 use crate::json::Reader;
-use crate::pack::{Pack, Packer, Unpacker};
+use crate::row::{LineText, RowRef};
 
 /// How a row begins, as Codex writes it.
 pub(crate) const ROW_START: &[u8] = b"{\"timestamp\":\"";
-const BOM: &[u8] = b"\xef\xbb\xbf";
-/// So many unreadable pieces end the reading of a line.
-const PIECES: usize = 8;
 
 /// A row that matters, and where its object stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,34 +18,6 @@ pub struct Row {
     pub event: Event,
     /// Where it stands.
     pub at: RowRef,
-}
-
-/// Where the object of a row stands in its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RowRef {
-    /// Offset of its first byte.
-    pub offset: u64,
-    /// Length in bytes.
-    pub len: u64,
-}
-
-impl RowRef {
-    /// The positions of its bytes.
-    pub fn span(&self) -> Range<u64> {
-        self.offset..self.offset + self.len
-    }
-}
-
-impl Pack for RowRef {
-    fn pack(&self, packer: &mut Packer) {
-        packer.number(self.offset);
-        packer.number(self.len);
-    }
-
-    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
-        let (offset, len) = (unpacker.number()?, unpacker.number()?);
-        offset.checked_add(len).map(|_| Self { offset, len })
-    }
 }
 
 /// The rows that matter of one line, in order. `offset` is where the line begins in its file (a byte order mark at 0 is
@@ -94,30 +57,9 @@ pub fn said_in(object: &[u8]) -> Option<String> {
 
 /// Calls `found` with every object of the line and the event it is, if it is one, until that answers false.
 fn for_each_object(line: &[u8], offset: u64, ended: bool, mut found: impl FnMut(Option<Event>, RowRef) -> bool) {
-    let mut at = if offset == 0 && line.starts_with(BOM) { BOM.len() } else { 0 };
-    let mut unreadable = 0;
-    loop {
-        at += line[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0)).count();
-        let Some(first) = line.get(at) else { return };
-        let mut reader = Reader::new(line, at);
-        let read = if *first == b'{' { read_object(&mut reader) } else { reader.skip().map(|()| None) };
-        match read {
-            Ok(event) => {
-                let row = RowRef { offset: offset + at as u64, len: (reader.at() - at) as u64 };
-                if *first == b'{' && !found(event, row) {
-                    return;
-                }
-                at = reader.at();
-            }
-            Err(_) => {
-                unreadable += 1;
-                match memmem::find(&line[at + 1..], ROW_START) {
-                    Some(next) if ended && unreadable < PIECES => at += 1 + next,
-                    _ => return,
-                }
-            }
-        }
-    }
+    let next_row = |bytes: &[u8]| memmem::find(bytes, ROW_START);
+    LineText { bytes: line, offset, ended }
+        .for_each_object(next_row, read_object, |piece| found(piece.value, piece.at));
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `session_meta`: what a rollout says of itself in its first row.
 
-use super::name::Uuid;
 use crate::json::{Object, Value};
 use crate::pack::{Pack, Packer, Unpacker};
+use crate::uuid::Uuid;
 
 /// The identity of a rollout: the `session_meta` that is the first object of its file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,11 +4,16 @@ mod event;
 mod line;
 mod meta;
 mod name;
+mod passed;
 mod turns;
 
 pub use event::{End, Event, Message, Role, Shape, TurnId};
 pub(crate) use line::ROW_START;
-pub use line::{Row, RowRef, first_object, read_line, said_in};
+pub use line::{Row, first_object, read_line, said_in};
 pub use meta::{HistoryBase, Meta};
-pub use name::{RolloutName, Uuid};
-pub use turns::{Completed, MissingRow, Pair, Turn, Turns};
+pub use name::RolloutName;
+pub use passed::Rollout;
+pub use turns::{Completed, Pair, Turn, Turns};
+
+pub use crate::row::{MissingRow, RowRef};
+pub use crate::uuid::Uuid;

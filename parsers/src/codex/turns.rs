@@ -9,23 +9,12 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use super::event::{End, Event, Message, Role, Shape, TurnId};
-use super::line::{Row, RowRef};
-use super::name::Uuid;
+use super::line::Row;
+use crate::row::{MissingRow, RowRef};
 use crate::text::{Digest, JoinedBody};
+use crate::uuid::Uuid;
 
 mod saved;
-
-/// A message that has to be read again does not stand any more where it stood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MissingRow;
-
-impl std::fmt::Display for MissingRow {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a message of an unfinished turn is not where it was")
-    }
-}
-
-impl std::error::Error for MissingRow {}
 
 /// The turns of one rollout so far.
 #[derive(Clone, Debug, Default)]

@@ -1,11 +1,11 @@
 //! [`Turns`] as bytes: without text, and without what can be told from the rest.
 
 use super::super::event::{Role, Shape, TurnId};
-use super::super::line::RowRef;
-use super::super::name::Uuid;
 use super::{ById, Completed, LastSaid, LastText, Messages, Said, State, Turn, Turns, Waiting};
 use crate::pack::{Pack, Packer, Unpacker};
+use crate::row::RowRef;
 use crate::text::Digest;
+use crate::uuid::Uuid;
 
 impl Pack for Turns {
     fn pack(&self, packer: &mut Packer) {

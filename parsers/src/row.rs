@@ -1,0 +1,113 @@
+//! The objects of one line of a log, and where they stand in the file.
+//!
+//! A line normally holds one object. Interrupted writes splice lines: a cut row followed by a whole one, two rows without
+//! the line feed between them, a hole of NUL bytes in front. After something unreadable, reading goes on at the next
+//! place of the line where a row begins as its host writes it, and gives up at the eighth such piece.
+
+use std::ops::Range;
+
+use crate::json::{Bad, Reader};
+use crate::pack::{Pack, Packer, Unpacker};
+
+const BOM: &[u8] = b"\xef\xbb\xbf";
+/// So many unreadable pieces end the reading of a line.
+const PIECES: usize = 8;
+
+/// Where the object of a row stands in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowRef {
+    /// Offset of its first byte.
+    pub offset: u64,
+    /// Length in bytes.
+    pub len: u64,
+}
+
+impl RowRef {
+    /// The positions of its bytes.
+    pub fn span(&self) -> Range<u64> {
+        self.offset..self.offset + self.len
+    }
+}
+
+impl Pack for RowRef {
+    fn pack(&self, packer: &mut Packer) {
+        packer.number(self.offset);
+        packer.number(self.len);
+    }
+
+    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        let (offset, len) = (unpacker.number()?, unpacker.number()?);
+        offset.checked_add(len).map(|_| Self { offset, len })
+    }
+}
+
+/// A message that has to be read again does not stand any more where it stood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MissingRow;
+
+impl std::fmt::Display for MissingRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a message of a turn is not where it was")
+    }
+}
+
+impl std::error::Error for MissingRow {}
+
+/// A line, and what is known of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LineText<'l> {
+    /// Its bytes, without the LF.
+    pub(crate) bytes: &'l [u8],
+    /// Where it begins in its file; a byte order mark at 0 is blank.
+    pub(crate) offset: u64,
+    /// Whether its LF is there: of an unterminated line only the whole objects at its start count, for more bytes may
+    /// follow.
+    pub(crate) ended: bool,
+}
+
+/// An object of a line, read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece<T> {
+    pub(crate) value: T,
+    pub(crate) at: RowRef,
+    /// Something unreadable stands in front of it in its line.
+    pub(crate) damaged: bool,
+}
+
+impl<'l> LineText<'l> {
+    /// Calls `found` with every object, read by `read`, until that answers false. `next_row` finds where the next row may
+    /// begin in the bytes behind the start of something unreadable.
+    pub(crate) fn for_each_object<T>(
+        self,
+        next_row: impl Fn(&[u8]) -> Option<usize>,
+        mut read: impl FnMut(&mut Reader<'l>) -> Result<T, Bad>,
+        mut found: impl FnMut(Piece<T>) -> bool,
+    ) {
+        let Self { bytes, offset, ended } = self;
+        let mut at = if offset == 0 && bytes.starts_with(BOM) { BOM.len() } else { 0 };
+        let mut unreadable = 0;
+        loop {
+            at += bytes[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0)).count();
+            let Some(first) = bytes.get(at) else { return };
+            let mut reader = Reader::new(bytes, at);
+            let value = if *first == b'{' { read(&mut reader).map(Some) } else { reader.skip().map(|()| None) };
+            match value {
+                Ok(value) => {
+                    let place = RowRef { offset: offset + at as u64, len: (reader.at() - at) as u64 };
+                    let piece = value.map(|value| Piece { value, at: place, damaged: unreadable > 0 });
+                    if piece.is_some_and(|piece| !found(piece)) {
+                        return;
+                    }
+                    at = reader.at();
+                }
+                Err(Bad) => {
+                    unreadable += 1;
+                    match next_row(&bytes[at + 1..]) {
+                        Some(next) if ended && unreadable < PIECES => at += 1 + next,
+                        _ => return,
+                    }
+                }
+            }
+        }
+    }
+}
