@@ -193,7 +193,11 @@ impl Store {
     }
 
     /// Takes the receipt in unless its pair has one, and tells whether it did.
-    fn push(&mut self, receipt: Receipt) -> Result<bool, Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`] when there is no sequence number left.
+    pub fn push(&mut self, receipt: Receipt) -> Result<bool, Error> {
         if self.receipts.iter().any(|other| other.pair() == receipt.pair()) {
             return Ok(false);
         }

@@ -8,20 +8,22 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::Args;
-use throughline::hooks::{Failure, Payload, codex};
+use throughline::hooks::{Failure, Payload, claude, codex};
 use throughline::{Mapping, Stores};
 
 /// Store what an agent said or did just now: its own hooks call this
 ///
-/// Codex: throughline hook codex stop, user-prompt-submit or post-tool-use, with the event's payload on stdin: the texts of
-/// the thread go into the database.
+/// Claude: throughline hook claude stop, with the event's payload on stdin: the turns that are complete go into the
+/// database, and each gets a receipt.
+///
+/// Codex: throughline hook codex stop, user-prompt-submit or post-tool-use: the texts of the thread go into the database.
 ///
 /// Exit code 0, and 1 with one line on stderr when nothing could be stored; the next hook makes that good. Nothing is
 /// written to stdout. An event that is not known is no failure.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, verbatim_doc_comment)]
 pub struct HookHelp {
-    /// The agent: codex
+    /// The agent: claude or codex
     host: String,
     /// Its event
     event: String,
@@ -38,6 +40,13 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         ["--help"] => return super::print(&super::help_of("hook")),
         ["codex", "stop" | "user-prompt-submit" | "post-tool-use"] => {
             with_payload(|stores, payload| codex::capture(stores, payload, Mapping::Never))
+        }
+        ["claude", "stop"] => with_payload(claude::stop),
+        // Nothing is to be done at any other event of Claude's.
+        ["claude", event] if !event.starts_with('-') => {
+            return match Payload::read(io::stdin().lock()) {
+                Ok(_) | Err(_) => ExitCode::SUCCESS,
+            };
         }
         _ => {
             super::complain("throughline: this hook is not known (see: throughline hook --help)");

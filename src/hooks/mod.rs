@@ -3,6 +3,7 @@
 //! A hook runs inside the agent's own turn. It prints nothing that the agent could take for an answer, waits for nothing
 //! that the agent holds back, and when it fails the next one makes that good.
 
+pub mod claude;
 pub mod codex;
 mod payload;
 
@@ -20,6 +21,9 @@ pub enum Failure {
     /// The database cannot be used.
     #[error(transparent)]
     Database(#[from] crate::db::Error),
+    /// The receipt store cannot be used.
+    #[error(transparent)]
+    Receipts(#[from] crate::receipts::Error),
 }
 
 impl From<crate::capturing::Failure> for Failure {

@@ -269,8 +269,10 @@ fn packed_path(plain: &Path) -> PathBuf {
 
 /// A file read from a position of this reader's own.
 pub struct FileFrom<'f> {
-    file: &'f File,
-    at: u64,
+    /// The file.
+    pub file: &'f File,
+    /// Where the next bytes are read.
+    pub at: u64,
 }
 
 impl Read for FileFrom<'_> {

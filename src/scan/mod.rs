@@ -14,4 +14,5 @@ pub mod rows;
 pub mod stamps;
 pub mod stops;
 mod stream;
+pub mod transcript;
 pub mod tree;

@@ -1,9 +1,10 @@
 //! A rollout read block by block: one row besides a block is all that is held of it.
 
 use std::io::{self, Read};
+use std::ops::Range;
 
 use throughline_parsers::codex::{MissingRow, RowRef, read_line};
-use throughline_parsers::lines::{Joiner, LOOKAHEAD, Line};
+use throughline_parsers::lines::{Joiner, Line, Scanner, Spelling};
 
 use super::buffer::{Buffer, lend};
 use super::parts::{lines_of, within};
@@ -44,11 +45,68 @@ pub fn streamed(source: &impl Source, mut state: State) -> io::Result<Result<Con
             state.first = first_object_of(&mut source.open(0)?, buffer)?;
         }
         let few = source.most_behind(state.offset).is_some_and(|bytes| bytes <= FEW);
-        if !few && let Some(contents) = Stream::new(source, &state, Keep::RowsToRead, buffer)?.read(state.clone())? {
+        if !few && let Some(contents) = rollout(source, state.clone(), Keep::RowsToRead, buffer)? {
             return Ok(contents);
         }
-        let contents = Stream::new(source, &state, Keep::AllRows, buffer)?.read(state)?;
-        contents.ok_or_else(|| io::Error::other("a row that was kept is not there"))
+        rollout(source, state, Keep::AllRows, buffer)?.ok_or_else(not_kept)
+    })
+}
+
+/// Reads to the end; `None` when a row had been let go that has to be read.
+fn rollout(
+    source: &impl Source,
+    state: State,
+    keep: Keep,
+    buffer: &mut Buffer,
+) -> io::Result<Option<Result<Contents, MissingRow>>> {
+    let offset = state.offset;
+    let mut reading = Reading::from(state);
+    let end = each_line(source, &stops::scanner(), offset, keep, buffer, |line, bytes| {
+        for row in printed(read_line(bytes, line.span.start, true), bytes, line.span.start) {
+            reading.apply(&row, |at| row_bytes(source, line, bytes, at));
+        }
+    })?;
+    Ok(end.map(|End { offset, last }| match last {
+        Some((line, at)) => {
+            let bytes = &buffer.bytes()[at];
+            let rows = read_line(bytes, line.span.start, false);
+            reading.finish(offset, rows, |at| row_bytes(source, &line, bytes, at))
+        }
+        None => reading.finish(offset, None, |_| None::<&[u8]>),
+    }))
+}
+
+fn not_kept() -> io::Error {
+    io::Error::other("a row that was kept is not there")
+}
+
+/// Calls `each` with every line from the start of the source that has to be read, and its bytes; the last one can lack its
+/// LF.
+///
+/// # Errors
+/// The stream's.
+pub fn lines<S: Spelling>(source: &impl Source, mut each: impl FnMut(&Line, &[u8])) -> io::Result<()> {
+    lend(|buffer| {
+        let scanner = Scanner::<S>::default();
+        // Lines that were let go come again, and those in front of them too: so they are gathered by their places first.
+        let mut read_from = 0;
+        for keep in [Keep::RowsToRead, Keep::AllRows] {
+            let mut next = read_from;
+            let end = each_line(source, &scanner, 0, keep, buffer, |line, bytes| {
+                if line.span.start >= next {
+                    each(line, bytes);
+                    next = line.span.end;
+                }
+            })?;
+            read_from = next;
+            if let Some(End { last, .. }) = end {
+                if let Some((line, at)) = last.filter(|(line, _)| line.span.start >= read_from) {
+                    each(&line, &buffer.bytes()[at]);
+                }
+                return Ok(());
+            }
+        }
+        Err(not_kept())
     })
 }
 
@@ -61,81 +119,72 @@ enum Keep {
     AllRows,
 }
 
-struct Stream<'s, S: Source> {
-    source: &'s S,
-    bytes: S::Stream,
-    buffer: &'s mut Buffer,
-    keep: Keep,
-    /// Where the buffer begins in the stream.
-    start: u64,
-    /// How much is read at once.
-    block: usize,
+/// How a stream ended.
+struct End {
+    /// Just past the last LF.
+    offset: u64,
+    /// What stands behind that, if it has to be read, and where in the buffer.
+    last: Option<(Line, Range<usize>)>,
 }
 
-impl<'s, S: Source> Stream<'s, S> {
-    fn new(source: &'s S, state: &State, keep: Keep, buffer: &'s mut Buffer) -> io::Result<Self> {
-        buffer.clear();
-        let most = source.most_behind(state.offset).and_then(|bytes| usize::try_from(bytes).ok());
-        let bytes = source.open(state.offset)?;
-        Ok(Self { source, bytes, buffer, keep, start: state.offset, block: most.map_or(BLOCK, |most| most.min(BLOCK)) })
-    }
-
-    /// Reads to the end; `None` when a row had been let go that has to be read.
-    fn read(mut self, state: State) -> io::Result<Option<Result<Contents, MissingRow>>> {
-        let (scanner, mut joiner, mut at_line) = (stops::scanner(), Joiner::at(state.offset), true);
-        let mut reading = Reading::from(state);
-        // How much of the buffer has been scanned.
-        let mut scanned = 0;
-        loop {
-            let more = self.buffer.fill(&mut self.bytes, scanned + self.block + LOOKAHEAD)?;
-            let bytes = self.buffer.bytes();
-            let len = bytes.len() - scanned - if more { LOOKAHEAD } else { 0 };
-            let block = scanner.scan(&bytes[scanned..], len, at_line);
-            let crossed = joiner.join(&block, len);
-            if crossed.as_ref().is_some_and(|line| line.span.start < self.start) {
-                return Ok(None);
-            }
-            for line in crossed.into_iter().chain(lines_of(&block, self.start + scanned as u64)) {
-                let rows = read_line(self.bytes_of(&line), line.span.start, true);
-                for row in printed(rows, self.bytes_of(&line), line.span.start) {
-                    reading.apply(&row, |at| self.row(&line, at));
-                }
-            }
-            scanned += len;
-            at_line = self.buffer.bytes()[..scanned].last().map_or(at_line, |byte| *byte == b'\n');
-            if !more {
-                break;
-            }
-            let kept = match self.keep {
-                Keep::RowsToRead => joiner.unfinished(),
-                Keep::AllRows => joiner.under_way(),
-            };
-            let done = kept.map_or(scanned, |kept| (kept.max(self.start) - self.start) as usize);
-            self.buffer.drop_first(done);
-            self.start += done as u64;
-            scanned -= done;
+/// Calls `each` with the lines from an offset on that have to be read and have their LF; `None` when one of them had been
+/// let go.
+fn each_line<S: Spelling>(
+    source: &impl Source,
+    scanner: &Scanner<S>,
+    offset: u64,
+    keep: Keep,
+    buffer: &mut Buffer,
+    mut each: impl FnMut(&Line, &[u8]),
+) -> io::Result<Option<End>> {
+    let (mut joiner, mut at_line) = (Joiner::at(offset), true);
+    let most = source.most_behind(offset).and_then(|bytes| usize::try_from(bytes).ok());
+    let block_len = most.map_or(BLOCK, |most| most.min(BLOCK));
+    let mut bytes = source.open(offset)?;
+    buffer.clear();
+    // Where the buffer begins in the stream, and how much of it has been scanned.
+    let (mut start, mut scanned) = (offset, 0);
+    loop {
+        let more = buffer.fill(&mut bytes, scanned + block_len + S::LOOKAHEAD)?;
+        let len = buffer.bytes().len() - scanned - if more { S::LOOKAHEAD } else { 0 };
+        let block = scanner.scan(&buffer.bytes()[scanned..], len, at_line);
+        let crossed = joiner.join(&block, len);
+        if crossed.as_ref().is_some_and(|line| line.span.start < start) {
+            return Ok(None);
         }
-        let offset = joiner.line_start();
-        Ok(match joiner.finish() {
-            Some(last) if last.span.start < self.start => None,
-            Some(last) => {
-                let rows = read_line(self.bytes_of(&last), last.span.start, false);
-                Some(reading.finish(offset, rows, |at| self.row(&last, at)))
-            }
-            None => Some(reading.finish(offset, None, |_| None::<&[u8]>)),
-        })
-    }
-
-    fn bytes_of(&self, line: &Line) -> &[u8] {
-        &self.buffer.bytes()[within(&line.span, self.start)]
-    }
-
-    /// A row of this line, or one that was read before the state was left that this reading began with.
-    fn row(&self, line: &Line, at: RowRef) -> Option<RowBytes<'_>> {
-        match at.offset >= line.span.start {
-            true => Some(RowBytes::Here(&self.buffer.bytes()[within(&at.span(), self.start)])),
-            false => self.source.row(at).map(RowBytes::Again),
+        for line in crossed.into_iter().chain(lines_of(&block, start + scanned as u64)) {
+            each(&line, &buffer.bytes()[within(&line.span, start)]);
         }
+        scanned += len;
+        at_line = buffer.bytes()[..scanned].last().map_or(at_line, |byte| *byte == b'\n');
+        if !more {
+            break;
+        }
+        let kept = match keep {
+            Keep::RowsToRead => joiner.unfinished(),
+            Keep::AllRows => joiner.under_way(),
+        };
+        let done = kept.map_or(scanned, |kept| (kept.max(start) - start) as usize);
+        buffer.drop_first(done);
+        start += done as u64;
+        scanned -= done;
+    }
+    let offset = joiner.line_start();
+    Ok(match joiner.finish() {
+        Some(last) if last.span.start < start => None,
+        Some(last) => {
+            let at = within(&last.span, start);
+            Some(End { offset, last: Some((last, at)) })
+        }
+        None => Some(End { offset, last: None }),
+    })
+}
+
+/// A row of this line, or one that was read before the state was left that this reading began with.
+fn row_bytes<'b>(source: &impl Source, line: &Line, bytes: &'b [u8], at: RowRef) -> Option<RowBytes<'b>> {
+    match at.offset >= line.span.start {
+        true => Some(RowBytes::Here(&bytes[within(&at.span(), line.span.start)])),
+        false => source.row(at).map(RowBytes::Again),
     }
 }
 

@@ -1,0 +1,115 @@
+//! The Stop hook of Claude Code: it stores the turns that are complete, and then publishes their receipts.
+//!
+//! A transcript does not say when a turn is over. The host does, by calling this hook with what the agent said last; so the
+//! turn with that answer is proven, and so are those in front of it that had ended (a Stop that was missed is made good).
+//! The receipt is written last: where anything fails before, the completed cursor does not move, and the next Stop repeats
+//! what was missed.
+
+mod barrier;
+mod bodies;
+mod receipts;
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::{Failure, Payload};
+use crate::db::capture::Capture;
+use crate::db::schema;
+use crate::error::Error;
+use crate::paths::Resolved;
+use crate::receipts::{Place, SessionId};
+use crate::stores::Stores;
+
+use barrier::Marker;
+use bodies::Session;
+
+/// How long a chain of merged sessions can be.
+const MERGES: usize = 10;
+
+/// Handles one Stop.
+///
+/// # Errors
+/// The payload is none of a Stop, the transcript does not show the answer in time or cannot be read, or a store cannot be
+/// written. Then there is no new receipt.
+pub fn stop(stores: &Stores, payload: &Payload) -> Result<(), Failure> {
+    if payload.text("agent_id").is_some() {
+        // A sub-agent has stopped: the turn goes on.
+        return Ok(());
+    }
+    let origin = payload.text("session_id").and_then(SessionId::new).ok_or(Failure::Payload)?;
+    let path = payload.text("transcript_path").ok_or(Failure::Payload)?;
+    let marker = Marker::of(payload.text("last_assistant_message"));
+    let reached = barrier::wait(&expanded(stores, path), &marker)?;
+    let mut database = open_or_make(stores)?;
+    let (target, project) = project_of(&database, &origin, payload)?;
+    let resolved = Resolved::new(&project).ok_or(Failure::Payload)?;
+    let place = Place::new(&stores.state_home, resolved.digest());
+    // Bodies and receipts get one order: the lock is held until the receipts are there.
+    let mut locked = place.lock()?;
+    let capture = Capture::begin(&mut database)?;
+    if project_of(capture.transaction(), &origin, payload)? != (target.clone(), project.clone()) {
+        return Err(Failure::Store(Error::internal("the session was moved to another project")));
+    }
+    let mut session = Session::load(&capture, &target, &origin)?;
+    let (turns, proven) = reached.turns(&marker, |turn| session.is_stored(turn, &reached.transcript))?;
+    capture.keep_session(target.as_str(), &project.to_string_lossy(), now())?;
+    let mut pairs = Vec::new();
+    for (n, turn) in turns.iter().enumerate() {
+        pairs.extend(session.capture(turn, turn.completed(Some(n) == proven), &reached.transcript)?);
+    }
+    capture.commit()?;
+    let new = receipts::new_ones(locked.store(), &target, &origin, &pairs)?;
+    locked.append(new)?;
+    Ok(())
+}
+
+/// A path with the `~` that a host may have left in it.
+fn expanded(stores: &Stores, path: &str) -> PathBuf {
+    match path.strip_prefix("~/") {
+        Some(rest) => stores.home.join(rest),
+        None => PathBuf::from(path),
+    }
+}
+
+fn open_or_make(stores: &Stores) -> Result<Connection, Failure> {
+    Ok(schema::open(&stores.database())?)
+}
+
+/// The session that the turns belong to, at the end of the merges, and its project: that of its first Stop.
+fn project_of(database: &Connection, origin: &SessionId, payload: &Payload) -> Result<(SessionId, PathBuf), Failure> {
+    let mut target = origin.clone();
+    for _ in 0..=MERGES {
+        let row = database
+            .query_row(
+                "SELECT project_path, merged_into FROM sessions WHERE session_id = ?",
+                [target.as_str()],
+                |row| Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?)),
+            )
+            .optional()
+            .map_err(crate::db::Error::from)?;
+        match row {
+            Some((_, Some(next))) if !next.is_empty() => target = SessionId::new(next).ok_or(Failure::Payload)?,
+            Some((project, _)) => return Ok((target, PathBuf::from(project))),
+            None => {
+                let named = env::var_os("CLAUDE_PROJECT_DIR");
+                let project = named.as_deref().and_then(directory).or_else(|| payload.text("cwd").map(PathBuf::from));
+                return Ok((target, project.ok_or(Failure::Payload)?));
+            }
+        }
+    }
+    Err(Failure::Store(Error::internal("sessions are merged in a circle")))
+}
+
+fn directory(named: &OsStr) -> Option<PathBuf> {
+    let path = Path::new(named);
+    (path.is_absolute() && path.is_dir()).then(|| path.to_path_buf())
+}
+
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,49 @@
+//! Which receipts are new.
+
+use super::bodies::Complete;
+use crate::hooks::Failure;
+use crate::receipts::{Receipt, SessionId, Store};
+
+/// The receipts for pairs that have none, in their order. Nothing new is the same pair of the same origin, and the same
+/// pair completed at the same time under any origin, which is a fork's copy. Once a store has dropped receipts, what it
+/// does not hold is no proof any more: then only pairs behind the last one of this origin that has a receipt count; if none
+/// has, those that are not older than the oldest receipt.
+///
+/// # Errors
+/// All sequence numbers are used up.
+pub fn new_ones(
+    store: &Store,
+    target: &SessionId,
+    origin: &SessionId,
+    pairs: &[Complete],
+) -> Result<Vec<Receipt>, Failure> {
+    // What it will be: receipts are dropped while new ones come.
+    let mut store = store.clone();
+    let has = |store: &Store, (user, assistant, _): &Complete| {
+        store
+            .receipts()
+            .iter()
+            .any(|known| known.origin() == origin && (known.user(), known.assistant()) == (*user, *assistant))
+    };
+    let first = match store.history_floor() {
+        1 => 0,
+        _ => pairs.iter().rposition(|pair| has(&store, pair)).map_or(0, |last| last + 1),
+    };
+    let mut new = Vec::new();
+    for pair in &pairs[first..] {
+        let (user, assistant, Some(at)) = *pair else { continue };
+        let is_copy = store
+            .receipts()
+            .iter()
+            .any(|known| (known.user(), known.assistant(), known.completed_at()) == (user, assistant, at));
+        let oldest = store.receipts().first().map(Receipt::completed_at);
+        let is_too_old = store.history_floor() > 1 && first == 0 && oldest.is_some_and(|oldest| at < oldest);
+        if has(&store, pair) || is_copy || is_too_old {
+            continue;
+        }
+        let Some(receipt) = Receipt::new(target.clone(), origin.clone(), user, assistant, at) else { continue };
+        store.push(receipt.clone())?;
+        new.push(receipt);
+    }
+    Ok(new)
+}
