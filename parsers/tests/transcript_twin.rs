@@ -278,7 +278,7 @@ struct Bytes(Vec<u8>);
 
 impl std::fmt::Debug for Bytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.escape_ascii().fmt(f)
+        write!(f, "{}", self.0.escape_ascii())
     }
 }
 

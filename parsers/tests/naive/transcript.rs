@@ -20,13 +20,14 @@ const TERMINAL: &[&str] = &["end_turn", "stop_sequence", "max_tokens", "refusal"
 
 /// Every row of a transcript in file order, of the lines that `passed` does not want only as far as they have a time.
 fn rows(data: &[u8], passed: impl Fn(&[u8]) -> bool) -> Vec<(Object, bool)> {
-    let data = data.strip_prefix("\u{feff}".as_bytes()).unwrap_or(data);
     let lines: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
     let mut rows = Vec::new();
     for (n, line) in lines.iter().enumerate() {
         let is_last = n == lines.len() - 1;
         let is_passed = passed(line) && (is_last || line.ends_with(b"}"));
-        let found = objects(&String::from_utf8_lossy(line), if is_last { 1 } else { 8 });
+        let text = String::from_utf8_lossy(line);
+        let text = if n == 0 { text.strip_prefix('\u{feff}').unwrap_or(&text) } else { &text };
+        let found = objects(text, if is_last { 1 } else { 8 });
         rows.extend(found.into_iter().map(|object| (object, is_passed)));
     }
     rows
