@@ -42,7 +42,7 @@ pub fn stop(stores: &Stores, payload: &Payload) -> Result<(), Failure> {
     }
     let origin = payload.text("session_id").and_then(SessionId::new).ok_or(Failure::Payload)?;
     let path = payload.text("transcript_path").ok_or(Failure::Payload)?;
-    let marker = Marker::of(payload.text("last_assistant_message"));
+    let marker = Marker::of(payload.text("last_assistant_message"))?;
     let reached = barrier::wait(&expanded(stores, path), &marker)?;
     let mut database = open_or_make(stores)?;
     let (target, project) = project_of(&database, &origin, payload)?;

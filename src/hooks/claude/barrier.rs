@@ -24,9 +24,15 @@ const LOOK: Duration = Duration::from_millis(25);
 pub struct Marker(Option<Digest>);
 
 impl Marker {
-    /// That of a payload's text; one that has no body marks nothing.
-    pub fn of(text: Option<&str>) -> Self {
-        Self(text.map(body).filter(|body| !body.is_empty()).map(|body| Digest::of(&body)))
+    /// That of a payload's text, if it has one.
+    ///
+    /// # Errors
+    /// The text is white space only: that is no answer, so no turn with it will ever be found.
+    pub fn of(text: Option<&str>) -> Result<Self, Failure> {
+        match text.map(body) {
+            Some(body) if body.is_empty() => Err(Error::internal("the answer is empty").into()),
+            body => Ok(Self(body.map(|body| Digest::of(&body)))),
+        }
     }
 }
 
