@@ -111,6 +111,22 @@ fn a_whole_payload_is_not_waited_behind_and_a_large_one_is_read_whole() {
     assert_eq!(receipts(&home).len(), 1);
 }
 
+/// JavaScript cuts texts between the halves of a character, and tools answer what they like.
+#[test]
+fn an_odd_payload_is_as_good_as_any_while_its_own_fields_are() {
+    let home = Home::new();
+    let session = Session::new(&home, "s");
+    session.ask("ask 1");
+    session.say("m1", "half a rocket HALF");
+    let text = fs::read_to_string(&session.path).unwrap().replace("HALF", r"\ud83d");
+    fs::write(&session.path, text).unwrap();
+    let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+    let odd = format!(r#"{{"more":[1e999,{deep}],"#);
+    let payload = session.payload(Some("half a rocket HALF")).to_string().replace("HALF", r"\ud83d");
+    assert_stored(&run(&mut hook(&home, &["claude", "stop"]), payload.replacen('{', &odd, 1).as_bytes()));
+    assert_eq!(read(&home), pairs(&[("ask 1", "half a rocket \u{fffd}")]));
+}
+
 // ---- the Stop hook of Claude
 
 #[test]
