@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -35,6 +36,12 @@ const FAILED: &str = "throughline: the hook failed, and stored nothing";
 /// Runs the hook that the arguments name.
 pub fn run(arguments: &[OsString]) -> ExitCode {
     ignore_endings();
+    // The text of a panic could hold anything.
+    panic::set_hook(Box::new(|_| {}));
+    panic::catch_unwind(AssertUnwindSafe(|| dispatch(arguments))).unwrap_or_else(|_| failed())
+}
+
+fn dispatch(arguments: &[OsString]) -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(|word| word.to_str().unwrap_or_default()).collect();
     let done = match words[..] {
         ["--help"] => return super::print(&super::help_of("hook")),
@@ -55,11 +62,13 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(_) => {
-            super::complain(FAILED);
-            ExitCode::FAILURE
-        }
+        Err(_) => failed(),
     }
+}
+
+fn failed() -> ExitCode {
+    super::complain(FAILED);
+    ExitCode::FAILURE
 }
 
 fn with_payload(hook: impl FnOnce(&Stores, &Payload) -> Result<(), Failure>) -> Result<(), Failure> {

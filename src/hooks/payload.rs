@@ -1,12 +1,16 @@
 //! What a host tells its hooks, as JSON on stdin.
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
 
-use serde_json::{Map, Value};
+use throughline_parsers::json;
 
-/// A payload: an object with the host's fields.
+/// A payload: an object with the host's fields, of which those count that are texts.
+///
+/// The other fields hold what tools said, of any depth and with halves of characters where a text was cut: what a
+/// transcript may hold must not keep a hook from its work.
 #[derive(Clone, Debug)]
-pub struct Payload(Map<String, Value>);
+pub struct Payload(BTreeMap<String, String>);
 
 impl Payload {
     /// Reads a payload whole. A host that keeps its end open is not waited for once the object is complete. `None` when it
@@ -32,15 +36,21 @@ impl Payload {
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
-        match serde_json::from_slice(bytes) {
-            Ok(Value::Object(fields)) => Some(Self(fields)),
-            _ => None,
+        let object = json::document(bytes).ok()?.object()?;
+        let mut texts = BTreeMap::new();
+        for (key, value) in object.members() {
+            // Of equal keys the last counts, whatever its value is.
+            match value.text() {
+                Some(text) => texts.insert(key.decode().into_owned(), text.into_owned()),
+                None => texts.remove(&*key.decode()),
+            };
         }
+        Some(Self(texts))
     }
 
     /// A field that is a text and not empty.
     pub fn text(&self, field: &str) -> Option<&str> {
-        self.0.get(field)?.as_str().filter(|text| !text.is_empty())
+        self.0.get(field).map(String::as_str).filter(|text| !text.is_empty())
     }
 }
 
@@ -65,6 +75,18 @@ mod tests {
         let payload = Payload::read(KeptOpen([parts[0], parts[2]].to_vec())).unwrap().unwrap();
         assert_eq!(payload.text("session_id"), Some("a"));
         assert_eq!((payload.text("x"), payload.text("y")), (None, None));
+    }
+
+    #[test]
+    fn what_other_fields_hold_does_not_matter() {
+        let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+        for other in [r#""\ud83d""#, r#""\udc00x""#, "1e999", &"9".repeat(400), &deep] {
+            let payload = Payload::read(format!(r#"{{"session_id":"a","x":{other}}}"#).as_bytes()).unwrap();
+            assert_eq!(payload.unwrap().text("session_id"), Some("a"), "{other}");
+        }
+        let payload =
+            Payload::read(r#"{"x":"cut \ud83d","y":"a","y":"b","z":"a","z":null}"#.as_bytes()).unwrap().unwrap();
+        assert_eq!(["x", "y", "z"].map(|field| payload.text(field)), [Some("cut \u{fffd}"), Some("b"), None]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod cli;
 mod examples;
 mod golden;
 mod home;
+mod hooks;
 mod pieces;
 mod places;
 mod pollers;
