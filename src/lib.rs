@@ -33,6 +33,7 @@ pub mod chain;
 pub mod db;
 pub mod demo;
 pub mod error;
+pub mod hooks;
 pub mod hosts;
 pub mod observer;
 pub mod paths;

@@ -4,6 +4,7 @@ mod cache;
 mod completions;
 mod demo;
 mod fault;
+mod install;
 mod observer;
 mod older_tool;
 
@@ -32,6 +33,8 @@ enum Command {
     Read(observer::ReadHelp),
     #[command(name = "observer-threads")]
     Threads(observer::ThreadsHelp),
+    Install(install::InstallArguments),
+    Uninstall(install::UninstallArguments),
     Cache(cache::Arguments),
     Demo(demo::Arguments),
     Completions(completions::Arguments),
@@ -55,6 +58,8 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
 fn run_others(arguments: Vec<OsString>) -> ExitCode {
     let parsed = Cli::try_parse_from([OsString::from("throughline")].into_iter().chain(arguments));
     match parsed.map(|cli| cli.command) {
+        Ok(Command::Install(arguments)) => install::install(&arguments),
+        Ok(Command::Uninstall(arguments)) => install::uninstall(&arguments),
         Ok(Command::Cache(arguments)) => cache::run(&arguments),
         Ok(Command::Demo(arguments)) => demo::run(&arguments),
         Ok(Command::Completions(arguments)) => completions::run(&arguments),

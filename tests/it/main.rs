@@ -8,6 +8,7 @@ mod cli;
 mod examples;
 mod golden;
 mod home;
+mod install;
 mod pieces;
 mod places;
 mod pollers;
