@@ -154,6 +154,31 @@ pub fn replace_with_parts(path: &Path, parts: &[&[u8]], durability: Durability) 
     Ok(())
 }
 
+/// Puts a file with this content at the path, in one step and synced, in a directory that need not be private: a settings
+/// file of another program, whose mode, owner and group it takes over. Without one it becomes private.
+///
+/// Of a symbolic link the caller passes what it leads to: what stands at the path itself is replaced. A failure leaves the
+/// old file and no other.
+///
+/// # Errors
+///
+/// The system refused, also that the new file be given to the owner of the old one.
+pub fn replace_like(path: &Path, content: &[u8], old: Option<&Metadata>) -> Result<(), Error> {
+    let temporary = Temporary::create_beside(path)?;
+    sys::write(&temporary.file, content)?;
+    if let Some(old) = old {
+        let new = temporary.file.metadata()?;
+        if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+            sys::give(&temporary.file, old.uid(), old.gid())?;
+        }
+        sys::set_mode(&temporary.file, mode(old))?;
+    }
+    sys::sync(&temporary.file)?;
+    temporary.rename(path)?;
+    sys::sync(&File::open(directory_of(path)?)?)?;
+    Ok(())
+}
+
 /// A file of a name nobody else has, removed on drop unless it was renamed.
 struct Temporary {
     path: Option<PathBuf>,
@@ -238,7 +263,7 @@ fn own_uid() -> u32 {
 mod sys {
     use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
     use std::io::{self, Write};
-    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown};
     use std::path::Path;
 
     pub(super) const DIRECTORY_MODE: u32 = 0o700;
@@ -251,8 +276,16 @@ mod sys {
     pub(super) fn create_new(path: &Path) -> io::Result<File> {
         let file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
         // An unusual umask may have taken a bit of the owner's.
-        file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+        set_mode(&file, FILE_MODE)?;
         Ok(file)
+    }
+
+    pub(super) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+        file.set_permissions(Permissions::from_mode(mode))
+    }
+
+    pub(super) fn give(file: &File, owner: u32, group: u32) -> io::Result<()> {
+        fchown(file, Some(owner), Some(group))
     }
 
     pub(super) fn write(mut file: &File, content: &[u8]) -> io::Result<()> {
@@ -364,6 +397,25 @@ mod tests {
         assert!(replace(&path, b"new", Durability::Synced).is_err());
         assert_eq!(names(&directory), ["x"]);
         assert!(path.is_dir());
+    }
+
+    #[test]
+    fn a_file_that_takes_over_keeps_the_mode_and_one_in_no_place_is_private() {
+        let root = TempDir::new().unwrap();
+        let path = root.path().join("settings");
+        set_mode(root.path(), 0o755);
+        replace_like(&path, b"first", None).unwrap();
+        assert_eq!(mode_of(&path), 0o600);
+        for kept in [0o644, 0o660, 0o400] {
+            set_mode(&path, kept);
+            let old = fs::metadata(&path).unwrap();
+            replace_like(&path, b"next", Some(&old)).unwrap();
+            assert_eq!((mode_of(&path), fs::metadata(&path).unwrap().uid()), (kept, old.uid()));
+            assert_eq!(names(root.path()), ["settings"]);
+        }
+        fs::create_dir(root.path().join("directory")).unwrap();
+        assert!(replace_like(&root.path().join("directory"), b"", None).is_err());
+        assert_eq!(names(root.path()).len(), 2);
     }
 
     #[test]

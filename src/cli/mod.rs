@@ -6,6 +6,7 @@ mod completions;
 mod demo;
 mod fault;
 mod hook;
+mod install;
 mod observer;
 mod older_tool;
 mod progress;
@@ -35,6 +36,8 @@ enum Command {
     Read(observer::ReadHelp),
     #[command(name = "observer-threads")]
     Threads(observer::ThreadsHelp),
+    Install(install::InstallArguments),
+    Uninstall(install::UninstallArguments),
     Cache(cache::Arguments),
     Hook(hook::HookHelp),
     Capture(capture::Arguments),
@@ -61,6 +64,8 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
 fn run_others(arguments: Vec<OsString>) -> ExitCode {
     let parsed = Cli::try_parse_from([OsString::from("throughline")].into_iter().chain(arguments));
     match parsed.map(|cli| cli.command) {
+        Ok(Command::Install(arguments)) => install::install(&arguments),
+        Ok(Command::Uninstall(arguments)) => install::uninstall(&arguments),
         Ok(Command::Cache(arguments)) => cache::run(&arguments),
         Ok(Command::Capture(arguments)) => capture::run(&arguments),
         Ok(Command::Demo(arguments)) => demo::run(&arguments),

@@ -5,12 +5,11 @@
 
 use std::process::ExitCode;
 
-const HOOKS: [&str; 6] =
-    ["process-turn", "session-start", "prompt-submit", "inject-context", "capture-tool", "codex-hook"];
+use throughline::hooks::OLDER_TOOL;
 
 /// Whether the command is a hook of the older tool.
 pub fn is_hook(command: &str) -> bool {
-    HOOKS.contains(&command)
+    OLDER_TOOL.contains(&command)
 }
 
 /// Says what the command is, and does nothing.

@@ -5,9 +5,14 @@
 
 pub mod claude;
 pub mod codex;
+pub mod install;
 mod payload;
 
 pub use payload::Payload;
+
+/// The hooks of the older Node tool, which has this program's name: the commands that its entries call.
+pub const OLDER_TOOL: [&str; 6] =
+    ["process-turn", "session-start", "prompt-submit", "inject-context", "capture-tool", "codex-hook"];
 
 /// Why a hook failed. Nothing was half written.
 #[derive(Debug, thiserror::Error)]

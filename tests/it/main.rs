@@ -9,6 +9,7 @@ mod examples;
 mod golden;
 mod home;
 mod hooks;
+mod install;
 mod pieces;
 mod places;
 mod pollers;
