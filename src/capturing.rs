@@ -5,9 +5,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rusqlite::Connection;
 use throughline_parsers::codex::Uuid;
 
-use crate::db::capture::{CodexTurn, store_codex_thread};
+use crate::db::capture::{Capture, CodexTurn};
 use crate::db::{self, schema};
 use crate::error::Error;
 use crate::hosts::codex::texts::{Texts, Threads};
@@ -75,25 +76,40 @@ pub fn threads(
         if database.is_none() {
             database = Some(schema::open(&stores.database())?);
         }
-        captured.extend(match &mut database {
-            Some(database) => Some(store(database, texts)?),
-            None => None,
-        });
+        if let Some(database) = &mut database {
+            captured.extend(store(database, &mut threads, texts)?);
+        }
     }
     Ok(captured)
 }
 
-fn store(database: &mut rusqlite::Connection, texts: Texts) -> Result<Captured, db::Error> {
+/// Who waits for the database can be overtaken by others who have read more since: so what was read counts only if it is
+/// still so once the others are kept out. Else it is read again then.
+fn store(database: &mut Connection, threads: &mut Threads<'_>, read: Texts) -> Result<Option<Captured>, Failure> {
+    let capture = Capture::begin(database)?;
+    let texts = match read.are_of_now() {
+        true => Some(read),
+        false => threads.texts(read.thread)?,
+    };
+    let Some(texts) = texts else { return Ok(None) };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let changed = store_texts(database, &texts, i64::try_from(now.as_millis()).unwrap_or(i64::MAX))?;
-    Ok(Captured { thread: texts.thread, cwd: texts.cwd, turns: texts.turns.len(), changed })
+    let changed = store_within(&capture, &texts, i64::try_from(now.as_millis()).unwrap_or(i64::MAX))?;
+    capture.commit()?;
+    Ok(Some(Captured { thread: texts.thread, cwd: texts.cwd, turns: texts.turns.len(), changed }))
 }
 
 /// Stores the texts of a thread as of a moment, in milliseconds since the epoch; tells whether the database had others.
 ///
 /// # Errors
 /// The database cannot be written; then it is as before.
-pub fn store_texts(database: &mut rusqlite::Connection, texts: &Texts, now: i64) -> Result<bool, db::Error> {
+pub fn store_texts(database: &mut Connection, texts: &Texts, now: i64) -> Result<bool, db::Error> {
+    let capture = Capture::begin(database)?;
+    let changed = store_within(&capture, texts, now)?;
+    capture.commit()?;
+    Ok(changed)
+}
+
+fn store_within(capture: &Capture<'_>, texts: &Texts, now: i64) -> Result<bool, db::Error> {
     let turns: Vec<_> = texts
         .turns
         .iter()
@@ -104,5 +120,5 @@ pub fn store_texts(database: &mut rusqlite::Connection, texts: &Texts, now: i64)
             completed_at: turn.completed_at,
         })
         .collect();
-    store_codex_thread(database, &texts.thread.to_string(), &texts.cwd, &turns, now)
+    capture.store_codex_thread(&texts.thread.to_string(), &texts.cwd, &turns, now)
 }

@@ -39,10 +39,8 @@ pub fn store_codex_thread(
     turns: &[CodexTurn<'_>],
     now: i64,
 ) -> Result<bool, Error> {
-    let session = format!("codex:{thread}");
     let capture = Capture::begin(database)?;
-    capture.move_session(&session, project_path, now)?;
-    let changed = capture.store_exactly(&session, turns, now)?;
+    let changed = capture.store_codex_thread(thread, project_path, turns, now)?;
     capture.commit()?;
     Ok(changed)
 }
@@ -131,6 +129,23 @@ impl<'c> Capture<'c> {
             )?
             .execute(params![session, project_path, now])?;
         Ok(())
+    }
+
+    /// The same as [`store_codex_thread`], within this transaction.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read or written.
+    pub fn store_codex_thread(
+        &self,
+        thread: &str,
+        project_path: &str,
+        turns: &[CodexTurn<'_>],
+        now: i64,
+    ) -> Result<bool, Error> {
+        let session = format!("codex:{thread}");
+        self.move_session(&session, project_path, now)?;
+        self.store_exactly(&session, turns, now)
     }
 
     /// Inserts the rows of one turn behind everything the session has.

@@ -481,6 +481,31 @@ fn the_hooks_of_codex_store_what_is_said_before_the_turn_is_complete() {
     assert_eq!(receipts(&home).len(), 0);
 }
 
+/// Tools run side by side, and a person may run `capture` meanwhile: who has read first can be who writes last.
+#[test]
+fn a_hook_that_had_to_wait_takes_nothing_back_that_another_one_has_stored() {
+    let home = Home::new();
+    codex_begins(&home, 1, json!("cli"));
+    codex_event(&home, 1, json!({"type": "task_started", "turn_id": "t1"}));
+    codex_event(&home, 1, json!({"type": "user_message", "message": "ask"}));
+    assert_stored(&codex_hook(&home, "user-prompt-submit", 1));
+    let session = format!("codex:{}", rollout_id(1));
+    let database = home_database(&home);
+    database.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let payload = json!({"session_id": rollout_id(1)}).to_string();
+    let waits = start_with(&mut hook(&home, &["codex", "post-tool-use"]), payload.as_bytes());
+    // It has read the rollout then, and waits for the database.
+    std::thread::sleep(Duration::from_millis(700));
+    codex_event(&home, 1, json!({"type": "agent_message", "message": "answer"}));
+    let row = "INSERT INTO bodies (session_id, origin_session_id, turn_number, role, text, created_at)
+               SELECT session_id, session_id, 1, 'assistant', 'answer', created_at FROM bodies WHERE session_id = ?";
+    assert_eq!(database.execute(row, [&session]).unwrap(), 1);
+    database.execute_batch("COMMIT").unwrap();
+    assert_stored(&waits.wait_with_output().unwrap());
+    let texts: Vec<_> = rows_of(&home, &session).into_iter().map(|(.., text)| text).collect();
+    assert_eq!(texts, ["ask", "answer"]);
+}
+
 #[test]
 fn threads_of_sub_agents_and_those_that_are_not_there_store_nothing() {
     let home = Home::new();

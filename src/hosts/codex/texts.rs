@@ -5,12 +5,14 @@ use std::path::Path;
 
 use throughline_parsers::codex::{Meta, Role, Turn, Uuid};
 
-use super::threads::{Failure, Line};
+use super::threads::{Failure, Line, ReadTexts};
 use super::{TRIES, consistently, files_of, known_tree, look_at_tree};
 use crate::error::Error;
 use crate::paths::Resolved;
 use crate::scan::checkpoint::Reader;
-use crate::scan::file::Mapping;
+use crate::scan::file::{Mapping, Rollout};
+use crate::scan::folders::Listed;
+use crate::scan::stamps::Stamps;
 use crate::scan::tree::Tree;
 use crate::stores::Stores;
 
@@ -23,6 +25,16 @@ pub struct Texts {
     pub cwd: String,
     /// Its turns: the completed ones in the order of the chain, then the others; none without any text.
     pub turns: Vec<TurnTexts>,
+    /// The files that they were read from: what they were then.
+    files: Vec<(Listed, Stamps)>,
+}
+
+impl Texts {
+    /// Whether the files are what they were when the texts were read.
+    pub fn are_of_now(&self) -> bool {
+        let is_same = |(listed, stamps): &(Listed, Stamps)| matches!(Rollout::open(listed), Ok(Some(now)) if now.stamps == *stamps);
+        self.files.iter().all(is_same)
+    }
 }
 
 /// The texts of one turn.
@@ -102,7 +114,7 @@ fn texts_of(line: &Line<'_>, thread: Uuid, reader: Reader<'_>) -> Result<Option<
         return Ok(None);
     }
     let (mut completed, mut others, mut numbered) = (Vec::new(), Vec::new(), 1..);
-    let parts = line.texts(reader)?;
+    let ReadTexts { parts, files } = line.texts(reader)?;
     for (contents, copied) in &parts {
         let (mut ended, open): (Vec<_>, Vec<_>) = contents
             .turns()
@@ -120,5 +132,5 @@ fn texts_of(line: &Line<'_>, thread: Uuid, reader: Reader<'_>) -> Result<Option<
         (user.is_some() || assistant.is_some()).then_some(TurnTexts { number, user, assistant, completed_at })
     };
     let turns = completed.into_iter().chain(others).filter_map(with_text).collect();
-    Ok(Some(Texts { thread, cwd: cwd.clone(), turns }))
+    Ok(Some(Texts { thread, cwd: cwd.clone(), turns, files }))
 }

@@ -88,6 +88,15 @@ pub struct ReadChain {
     pub files: Vec<(Listed, Stamps, Moment)>,
 }
 
+/// The turns of a thread's files with their texts, and what the files were.
+#[derive(Debug)]
+pub struct ReadTexts {
+    /// The turns, those of the first base first; each with whether those older than the thread are copies.
+    pub parts: Vec<(Contents, bool)>,
+    /// The files: what they were when they were opened.
+    pub files: Vec<(Listed, Stamps)>,
+}
+
 impl<'f> Line<'f> {
     /// Chooses the current file of a thread: one that no other names as its base; of these the greatest rollout id, then
     /// the latest completion, then the path.
@@ -212,13 +221,12 @@ impl<'f> Line<'f> {
         })
     }
 
-    /// The turns of the files with their texts, the first base first; each with whether those older than the thread are
-    /// copies.
+    /// The turns of the files with their texts.
     ///
     /// # Errors
     /// A file cannot be read, or is not what it was.
-    pub fn texts(&self, reader: Reader<'_>) -> Result<Vec<(Contents, bool)>, Failure> {
-        let mut parts = Vec::new();
+    pub fn texts(&self, reader: Reader<'_>) -> Result<ReadTexts, Failure> {
+        let (mut parts, mut files) = (Vec::new(), Vec::new());
         for (file, end) in &self.files {
             let rollout = Rollout::open(&file.listed)?.ok_or(Failure::Changed)?;
             let read = rollout.read(State::start(Turns::keeping_texts()), *end, reader.mapping)?;
@@ -229,9 +237,10 @@ impl<'f> Line<'f> {
             }
             let copied = contents.copied() || file.meta.forked;
             parts.push((contents, copied));
+            files.push((file.listed.clone(), rollout.stamps));
         }
         parts.reverse();
-        Ok(parts)
+        Ok(ReadTexts { parts, files })
     }
 }
 
