@@ -1,7 +1,7 @@
 //! Registering this program's hooks in the agents' settings, and taking them out again.
 //!
 //! Everything is read and thought through before the first file is written: whatever stands against it leaves all of them
-//! as they are. [`entries`] and [`codex`] say what a document becomes, [`file`] puts it in place.
+//! as they are. [`entries`] and [`codex`] say what a document becomes, [`mod@file`] puts it in place.
 
 pub mod codex;
 pub mod command;
