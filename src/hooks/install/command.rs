@@ -43,6 +43,7 @@ fn is_named(program: &str, names: &[&str]) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;

@@ -1,7 +1,7 @@
 //! Registering this program's hooks in the agents' settings, and taking them out again.
 //!
 //! Everything is read and thought through before the first file is written: whatever stands against it leaves all of them
-//! as they are. [`entries`] and [`codex`] say what a document becomes, [`file`] puts it in place.
+//! as they are. [`entries`] and [`codex`] say what a document becomes, [`mod@file`] puts it in place.
 
 pub mod codex;
 pub mod command;
@@ -230,7 +230,11 @@ pub fn uninstall(places: &Places, request: &Request<'_>) -> Result<Report, Error
         let changed = entries::unregister(file.text(), host);
         let changed = changed.map_err(|why| Error::Unusable { path: file.path.clone(), why })?;
         if host == Host::Codex && !changed.lines.is_empty() {
-            report.notes.push("Codex' config.toml was left as it is: other hooks may need what it says.".to_owned());
+            report.notes.push("Codex' config.toml is left as it is: other hooks may need what it says.".to_owned());
+            if changed.text.contains("\"command\"") {
+                // It remembers by position what was trusted.
+                report.notes.push("Codex may ask you to trust the hooks again that stood behind these.".to_owned());
+            }
         }
         planned.push(Planned { host, file, changed });
     }
