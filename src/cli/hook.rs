@@ -31,7 +31,7 @@ pub struct HookHelp {
 }
 
 /// What is said of every failure: anything more could hold a path, an id or a text.
-const FAILED: &str = "throughline: the hook failed, and stored nothing";
+const FAILED: &str = "throughline: the hook failed; the next one makes good what was missed";
 
 /// Runs the hook that the arguments name.
 pub fn run(arguments: &[OsString]) -> ExitCode {

@@ -16,7 +16,7 @@ use throughline_parsers::text::Digest;
 
 use crate::home::{Home, rollout_id, rollout_name};
 
-const FAILED: &str = "throughline: the hook failed, and stored nothing\n";
+const FAILED: &str = "throughline: the hook failed; the next one makes good what was missed\n";
 
 // ---- what a host can rely on, whatever it says
 
