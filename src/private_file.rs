@@ -147,7 +147,10 @@ pub fn replace_with_parts(path: &Path, parts: &[&[u8]], durability: Durability) 
     if durability == Durability::Synced {
         sys::sync(&temporary.file)?;
     }
-    temporary.rename(path)?;
+    match durability {
+        Durability::Synced => temporary.rename(path)?,
+        Durability::Unsynced => temporary.exchange(path)?,
+    }
     if durability == Durability::Synced {
         sys::sync(&File::open(directory)?)?;
     }
@@ -205,6 +208,17 @@ impl Temporary {
         }
         self.path = None;
         Ok(())
+    }
+
+    /// The same without waiting for a disk. Some file systems begin to write out a file that takes another one's name, to
+    /// be safe where nobody syncs; two files that change their names are left alone. What has the temporary name then is the
+    /// old file, which goes.
+    fn exchange(self, with: &Path) -> io::Result<()> {
+        match &self.path {
+            // What is no file stays where it is.
+            Some(path) if check_file(with).is_ok() && sys::exchange(path, with).is_ok() => Ok(()),
+            _ => self.rename(with),
+        }
     }
 }
 
@@ -298,6 +312,17 @@ mod sys {
 
     pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(super) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn exchange(_: &Path, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     pub(super) fn remove(path: &Path) -> io::Result<()> {

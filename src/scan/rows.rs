@@ -2,7 +2,8 @@
 //!
 //! Digests here are fast ones: they are to notice accidents, not attackers.
 
-use rayon::prelude::*;
+use std::thread;
+
 use smallvec::SmallVec;
 use throughline_parsers::codex::RowRef;
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
@@ -18,9 +19,9 @@ const END: u64 = 4 << 10;
 /// So many rows have one digest.
 const GROUP: usize = 16;
 /// Rows that lie so near to each other are read together.
-const NEAR: u64 = 64 << 10;
+const NEAR: u64 = 8 << 10;
 /// So many groups are worth a second core.
-const MANY_GROUPS: usize = 48;
+const MANY_GROUPS: usize = 96;
 
 /// The older groups are looked at in so many slices, one at a time.
 pub const SLICES: u8 = 64;
@@ -116,11 +117,19 @@ impl Rows {
         let recent = self.groups.partition_point(|group| group.start <= since).saturating_sub(1);
         let older = (0..recent).filter(|n| n % usize::from(SLICES) == usize::from(slice));
         let looked_at: Vec<usize> = older.chain(recent..self.groups.len()).collect();
-        if looked_at.len() < MANY_GROUPS {
+        let all_hold = |groups: &[usize]| {
             let mut buffer = Vec::new();
-            return looked_at.into_iter().all(|n| self.group_holds(n, read, &mut buffer));
+            groups.iter().all(|n| self.group_holds(*n, read, &mut buffer))
+        };
+        if looked_at.len() < MANY_GROUPS {
+            return all_hold(&looked_at);
         }
-        looked_at.into_par_iter().map_init(Vec::new, |buffer, n| self.group_holds(n, read, buffer)).all(|holds| holds)
+        let (one, other) = looked_at.split_at(looked_at.len() / 2);
+        // One more thread for this costs less than a pool of them.
+        thread::scope(|scope| {
+            let other = scope.spawn(|| all_hold(other));
+            all_hold(one) && other.join().unwrap_or(false)
+        })
     }
 
     fn group_holds(&self, n: usize, read: &impl ReadAt, buffer: &mut Vec<u8>) -> bool {

@@ -199,14 +199,13 @@ impl Turns {
         completed
     }
 
-    /// The pairs that are of this thread, in the order in which they completed; each with the place of its ending among
-    /// those of the file.
-    pub fn pairs_in(&self, thread: Uuid, copied: bool) -> Vec<(Pair, u64)> {
-        let mut pairs = Vec::with_capacity(self.turns.len());
-        pairs.extend(self.own(thread, copied).filter_map(Turn::pair));
+    /// The turns of this thread that are pairs, in the order in which they completed.
+    pub fn pairs_in(&self, thread: Uuid, copied: bool) -> Vec<&Turn> {
+        let mut pairs: Vec<&Turn> = self.own(thread, copied).filter(|turn| turn.pair().is_some()).collect();
+        let order = |turn: &&Turn| turn.pair().map(|(_, order)| order);
         // Turns seldom end in another order than they began in.
-        if !pairs.is_sorted_by_key(|(_, order)| *order) {
-            pairs.sort_unstable_by_key(|(_, order)| *order);
+        if !pairs.is_sorted_by_key(order) {
+            pairs.sort_unstable_by_key(order);
         }
         pairs
     }

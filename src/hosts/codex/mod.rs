@@ -144,13 +144,15 @@ impl Project<'_> {
     /// Whether the members can only be those that are remembered.
     fn still_holds(self, members: &Members, table: &[u8]) -> bool {
         // The working directories are resolved at every read, on the other core.
-        let resolving = Resolving::start(members.cwds.clone());
+        // (The project itself was followed just now.)
+        let is_other = |cwd: &&String| cwd.as_bytes() != self.resolved.as_bytes();
+        let resolving = Resolving::start(members.cwds.iter().filter(is_other).cloned().collect());
         let table = Table::unpack(self.root, table);
         let holds =
             table.is_some_and(|table| table.content == members.content && table.holds(self.root, self.reader.now));
         let places = resolving.wait();
         holds
-            && members.cwds.iter().all(|cwd| {
+            && members.cwds.iter().filter(is_other).all(|cwd| {
                 places.get(cwd).is_some_and(|place| place.as_ref().is_some_and(|place| place.is_inside(self.resolved)))
             })
     }

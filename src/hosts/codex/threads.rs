@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 
-use throughline_parsers::codex::{self, Meta, Turns, Uuid};
+use throughline_parsers::codex::{self, Meta, Turn, Turns, Uuid};
 use throughline_parsers::text::Digest;
 
 use crate::chain::{Chain, Host, Pair};
@@ -171,27 +171,28 @@ impl<'f> Line<'f> {
         let copied = read.contents.copied() || file.meta.forked;
         let pairs = read.contents.turns().pairs_in(self.thread, copied);
         let place = chain.place(origin, &format!("{}\0", file.path().to_string_lossy()));
-        let pair = |(pair, _): &(codex::Pair, u64)| {
-            let codex::Pair { number, at, user, assistant } = *pair;
-            Pair { user, assistant, completed_at: at, place, number }
+        let pair = |turn: &&Turn| {
+            let (codex::Pair { number, at, user, assistant }, _) = turn.pair()?;
+            Some(Pair { user, assistant, completed_at: at, place, number })
         };
+        let order = |turn: &&Turn| turn.pair().map(|(_, order)| order);
         let length = chain.len();
         let onto = (length as u64, chain.prefix(length).unwrap_or_else(|| Digest::of("")));
         // The pairs that were there before are still the first ones, unless one of them was undone: then each behind it
         // has moved up.
         let known = read.chained.take().filter(|chained| {
             let last = chained.prefixes.len().checked_sub(1).and_then(|last| pairs.get(last));
-            chained.onto == onto && last.is_some_and(|(_, order)| *order == chained.last_order)
+            chained.onto == onto && last.and_then(order) == Some(chained.last_order)
         });
         let mut new = &pairs[..];
         if let Some(Chained { prefixes, rolling, .. }) = known {
             let (known, rest) = pairs.split_at(prefixes.len());
-            chain.push_known(known.iter().map(pair), prefixes.into_owned(), rolling);
+            chain.push_known(known.iter().filter_map(pair), prefixes.into_owned(), rolling);
             new = rest;
         }
-        new.iter().map(pair).for_each(|pair| chain.push(pair));
+        new.iter().filter_map(pair).for_each(|pair| chain.push(pair));
         // What stands behind the last LF is not to be remembered.
-        let last_order = pairs.last().filter(|_| !read.contents.has_tail())?.1;
+        let last_order = pairs.last().filter(|_| !read.contents.has_tail()).and_then(order)?;
         let (prefixes, rolling) = (Cow::Borrowed(&chain.prefixes()[length..]), chain.rolling().clone());
         Some(Chained { onto, last_order, prefixes, rolling })
     }
