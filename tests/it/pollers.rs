@@ -288,7 +288,7 @@ fn a_poller_that_is_killed_changes_no_answer() {
     }
     // What was left behind goes: here by a poll a quarter of an hour later, when nothing else has changed.
     let directory = world.home.path().join(".cache/throughline");
-    fs::write(directory.join("rollout-0.1.0.tmp"), "half").unwrap();
+    fs::write(directory.join(format!("rollout-{}.1.0.tmp", "0".repeat(64))), "half").unwrap();
     for entry in fs::read_dir(directory).unwrap() {
         let then = SystemTime::now() - Duration::from_secs(900);
         OpenOptions::new().read(true).open(entry.unwrap().path()).unwrap().set_modified(then).unwrap();
