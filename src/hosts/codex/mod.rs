@@ -1,7 +1,7 @@
 //! Codex' threads, from the rollouts below the sessions root.
 //!
 //! Of every rollout the first row is read; only the files that the chains of the project's threads are made of are read
-//! further. What was learned is remembered in the [`Cache`]: the tree of rollouts, the members of
+//! further. What was learned is remembered in the [`cache`](crate::cache): the tree of rollouts, the members of
 //! the project in it with where their chains end, and a checkpoint per rollout that was read. A read then looks whether
 //! anything can have changed, and reads what has.
 
