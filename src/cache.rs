@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Timespec, Timestamps};
@@ -43,7 +44,21 @@ pub struct Cache {
     ahead: Duration,
     most_bytes: u64,
     room: Room,
+    aside: Aside,
 }
+
+/// The threads that write for a read while it goes on.
+#[derive(Clone, Debug, Default)]
+struct Aside(Arc<Mutex<Vec<JoinHandle<()>>>>);
+
+/// Who writes makes no other cache of it.
+impl PartialEq for Aside {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Aside {}
 
 /// How many bytes this process may yet store before it looks whether there is room; `None` before the first look. What
 /// one has looked at makes no other cache of it.
@@ -110,7 +125,13 @@ impl Cache {
     /// The cache in this directory of caches; absent ones are made when something is stored.
     pub fn below(caches: impl AsRef<Path>) -> Self {
         let directory = caches.as_ref().join(DIRECTORY);
-        Self { directory, ahead: Duration::ZERO, most_bytes: MOST_BYTES, room: Room::default() }
+        Self {
+            directory,
+            ahead: Duration::ZERO,
+            most_bytes: MOST_BYTES,
+            room: Room::default(),
+            aside: Aside::default(),
+        }
     }
 
     /// The same as if the clock stood so much later: for tests of what time changes.
@@ -161,6 +182,21 @@ impl Cache {
         let grown = room_of(size).saturating_sub(room_before);
         if stored.is_ok() && self.takes_room(grown, first_in_period) {
             self.make_room(&path);
+        }
+    }
+
+    /// Does a large piece of work with the cache on a thread of its own, until [`finish`](Self::finish).
+    pub fn aside(&self, work: impl FnOnce(&Self) + Send + 'static) {
+        let cache = Self { aside: Aside::default(), ..self.clone() };
+        let handle = thread::spawn(move || work(&cache));
+        self.aside.0.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+    }
+
+    /// Waits for what is done aside. A program that ends without that loses what was to be stored.
+    pub fn finish(&self) {
+        for handle in std::mem::take(&mut *self.aside.0.lock().unwrap_or_else(PoisonError::into_inner)) {
+            // What it could not do is as if it had not been tried.
+            drop(handle.join());
         }
     }
 

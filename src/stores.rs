@@ -53,6 +53,11 @@ impl Stores {
         paths::collapsed(&self.codex_home.join("sessions"))
     }
 
+    /// Waits until what a read had to remember is written: nothing of it goes on behind it.
+    pub fn finish(&self) {
+        self.cache.iter().for_each(Cache::finish);
+    }
+
     /// The database of bodies.
     pub fn database(&self) -> PathBuf {
         crate::db::schema::path(&self.home)

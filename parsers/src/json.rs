@@ -17,6 +17,7 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 use smallvec::SmallVec;
+use wide::u8x16;
 
 use crate::text::{Folder, Sink};
 
@@ -561,44 +562,32 @@ fn escape_len(escape: &[u8]) -> Result<usize, Bad> {
 /// How many bytes of a string stand before one that means something: a quote, a backslash, a control character.
 #[inline]
 pub(crate) fn plain_len(text: &[u8]) -> usize {
-    let mut at = 0;
-    // Names and short texts end within the first two words; where they do not, many bytes are passed at once.
-    loop {
-        for _ in 0..2 {
-            let Some(word) = text[at..].first_chunk::<8>() else {
-                let rest = text[at..].iter().position(|byte| is_special(*byte));
-                return rest.map_or(text.len(), |rest| at + rest);
-            };
-            let special = special(u64::from_le_bytes(*word));
-            if special != 0 {
-                return at + special.trailing_zeros() as usize / 8;
-            }
-            at += 8;
-        }
-        while let Some(many) = text[at..].first_chunk::<32>() {
-            // Without an early exit, so that it runs over many bytes at once.
-            if many.iter().fold(0, |any, byte| any | u8::from(is_special(*byte))) != 0 {
-                break;
-            }
-            at += 32;
+    let (chunks, rest) = text.as_chunks();
+    for (n, chunk) in chunks.iter().enumerate() {
+        let special = special(chunk);
+        if special != 0 {
+            return n * CHUNK + special.trailing_zeros() as usize;
         }
     }
+    let at = rest.iter().position(|byte| is_special(*byte));
+    text.len() - rest.len() + at.unwrap_or(rest.len())
 }
+
+/// So many bytes of a string are looked at together.
+const CHUNK: usize = 16;
 
 #[inline]
 fn is_special(byte: u8) -> bool {
     (byte == b'"') | (byte == b'\\') | (byte < 0x20)
 }
 
-/// The top bit of each byte of a string that means something, and possibly of bytes behind such a one: the lowest bit that
-/// is set is right.
+/// A bit for each byte that means something, the lowest for the first one.
 #[inline]
-fn special(word: u64) -> u64 {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    // With one bit turned the quote is the one byte behind the control characters, and the space none of them.
-    let quote_or_control = (word ^ (ONES * 0x02)).wrapping_sub(ONES * 0x21);
-    let backslash = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
-    (quote_or_control | backslash) & !word & (ONES << 7)
+fn special(chunk: &[u8; CHUNK]) -> u32 {
+    let bytes = u8x16::new(*chunk);
+    let [quotes, backslashes] = [b'"', b'\\'].map(|byte| bytes.simd_eq(u8x16::splat(byte)));
+    let controls = bytes.simd_eq(bytes.min(u8x16::splat(0x1F)));
+    (quotes | backslashes | controls).to_bitmask()
 }
 
 /// The containers around the present place, innermost last: a bit each, 512 of them without the heap.

@@ -78,6 +78,8 @@ impl Candidate {
 
 /// The threads of the project, of both hosts, in no order: Claude's, and Codex' of which something is needed.
 ///
+/// What is to be remembered may still be written when this is done, until [`Stores::finish`].
+///
 /// # Errors
 /// A store is damaged or cannot be read.
 pub fn candidates(

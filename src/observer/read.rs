@@ -139,6 +139,12 @@ fn hex_or_null<S: serde::Serializer>(digest: &Option<Digest>, serializer: S) -> 
 /// kinds of the database when bodies are needed and it fails; [`Kind::Internal`] when a store cannot be read. Nothing is
 /// half answered.
 pub fn read(stores: &Stores, request: &Request<'_>, mapping: Mapping) -> Result<Answer, Error> {
+    let answer = answer(stores, request, mapping);
+    stores.finish();
+    answer
+}
+
+fn answer(stores: &Stores, request: &Request<'_>, mapping: Mapping) -> Result<Answer, Error> {
     let project = Project::open(request.project)?;
     let asked = Asked::of(&project, request);
     let needs = |thread, end: &End, current| asked.needs(thread, end, current);

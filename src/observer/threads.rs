@@ -48,7 +48,9 @@ pub struct Thread {
 /// [`Kind::Internal`](crate::error::Kind::Internal) when a store cannot be read.
 pub fn threads(stores: &Stores, project: &Path, mapping: Mapping) -> Result<Threads, Error> {
     let project = Project::open(project)?;
-    let mut candidates = hosts::candidates(stores, &project.resolved, mapping, &|_, _, _| Need::End)?;
+    let candidates = hosts::candidates(stores, &project.resolved, mapping, &|_, _, _| Need::End);
+    stores.finish();
+    let mut candidates = candidates?;
     candidates.sort_by_key(|candidate| Reverse(candidate.rank()));
     let threads = candidates.iter().map(|candidate| Thread {
         host: candidate.host,

@@ -29,6 +29,8 @@ pub use anew::packed;
 
 /// A smaller rollout is read as fast as its checkpoint: it gets one only when it is looked at again.
 const WORTH_KEEPING: u64 = 128 << 10;
+/// Saving one of so many bytes takes longer than another thread.
+const LARGE: usize = 256 << 10;
 /// So many bytes in front of the offset have to be the same.
 const BEFORE: u64 = 4 << 10;
 /// The rows of so many pairs, the last ones, have to be the same.
@@ -175,16 +177,23 @@ impl<'c> Reader<'c> {
         Ok(ReadRollout { contents, stamps, taken: self.now, chained: None, packed, proof })
     }
 
-    /// Stores what was read of a rollout, if that is worth it, with what its pairs came to.
+    /// Stores what was read of a rollout, if that is worth it, with what its pairs came to. What takes long is done
+    /// [aside](Cache::aside).
     pub fn store(&self, of: Of, read: ReadRollout, chained: Option<Chained<'_>>) {
         let ReadRollout { contents, stamps, taken: _, chained: _, packed, proof } = read;
         let (Some(cache), Some(proof)) = (self.cache, proof) else { return };
         let has_tail = contents.has_tail();
         let state = contents.state;
-        if state.offset > 0 {
-            let checkpoint = Checkpoint { of, stamps, taken: self.now, packed, has_tail, state, chained: None, proof };
-            cache.store(&checkpoint.of.name(), &[checkpoint.save(chained)]);
+        if state.offset == 0 {
+            return;
         }
+        let checkpoint = Checkpoint { of, stamps, taken: self.now, packed, has_tail, state, chained: None, proof };
+        let pairs = chained.as_ref().map_or(0, |chained| chained.prefixes.len());
+        if checkpoint.about_bytes(pairs) < LARGE {
+            return cache.store(&checkpoint.of.name(), &[checkpoint.save(chained.as_ref())]);
+        }
+        let chained = chained.map(Chained::into_owned);
+        cache.aside(move |cache| cache.store(&checkpoint.of.name(), &[checkpoint.save(chained.as_ref())]));
     }
 }
 
@@ -234,12 +243,15 @@ impl Checkpoint {
         pairs[behind..].iter().map(|(_, began)| *began).min().unwrap_or(0)
     }
 
+    /// About what it takes when it is saved with so many pairs, in bytes.
+    fn about_bytes(&self, pairs: usize) -> usize {
+        4096 + self.state.turns.turns().len() * 120 + pairs * 32 + self.state.rows.bytes()
+    }
+
     /// The checkpoint as it is saved, with what its pairs came to.
-    fn save(&self, chained: Option<Chained<'_>>) -> Vec<u8> {
-        let turns = self.state.turns.turns().len();
-        let pairs = chained.as_ref().map_or(0, |chained| chained.prefixes.len());
-        // About what they take: no more than room.
-        let mut packer = Packer::with_capacity(4096 + turns * 120 + pairs * 32 + self.state.rows.bytes());
+    fn save(&self, chained: Option<&Chained<'_>>) -> Vec<u8> {
+        let pairs = chained.map_or(0, |chained| chained.prefixes.len());
+        let mut packer = Packer::with_capacity(self.about_bytes(pairs));
         packer.counted(self.of.path.as_os_str().as_bytes());
         self.of.end.pack(&mut packer);
         self.stamps.pack(&mut packer);
@@ -311,6 +323,10 @@ impl Pack for First {
 }
 
 impl Chained<'_> {
+    fn into_owned(self) -> Chained<'static> {
+        Chained { prefixes: Cow::Owned(self.prefixes.into_owned()), ..self }
+    }
+
     fn pack(&self, packer: &mut Packer) {
         packer.number(self.onto.0);
         self.onto.1.pack(packer);

@@ -19,6 +19,8 @@ const MAPPED_AROUND: usize = 64 << 10;
 const PAGES: usize = 64 << 10;
 /// How many parts are scanned together before their rows are put in order and their pages are let go.
 const PARTS_AT_ONCE: usize = 128;
+/// How many of them one core takes at a time: with more the others would wait for it at the end.
+const PARTS_OF_ONE: usize = 4;
 
 /// A mapped file in parts, from a place behind an LF on.
 pub struct Parts<'m> {
@@ -50,7 +52,8 @@ impl<'m> Parts<'m> {
         let mut ready: Vec<Part> = Vec::new();
         let count = (self.map.len() - self.from).div_ceil(PART);
         for first in (0..count).step_by(PARTS_AT_ONCE) {
-            let scan = || (first..count.min(first + PARTS_AT_ONCE)).into_par_iter().map(|n| self.scan(n)).collect();
+            let parts = (first..count.min(first + PARTS_AT_ONCE)).into_par_iter().with_max_len(PARTS_OF_ONE);
+            let scan = || parts.map(|n| self.scan(n)).collect();
             let apply = || {
                 self.apply(&ready, &mut joiner, &mut reading);
                 self.let_go(first.saturating_sub(PARTS_AT_ONCE)..first);

@@ -24,10 +24,13 @@ use crate::resolving::Resolving;
 
 mod saved;
 
-pub use saved::{Saved, Table, pack_meta, unpack_meta};
+pub use saved::{Table, pack_meta, unpack_meta};
 
 /// After so long everything that was passed over is looked at once more.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(300);
+
+/// So many rollouts of one folder are looked at by one core.
+const FEW: usize = 64;
 
 /// All rollouts below a root.
 #[derive(Debug, Default)]
@@ -225,7 +228,8 @@ impl Folder {
         };
         let all_new = to_look_at.iter().any(|(_, known)| known.is_none());
         let opener = Opener::of(&path);
-        let looked_at = to_look_at.into_par_iter().map(|(listed, known)| {
+        // Of few files no part is given to another core: that has folders of its own.
+        let looked_at = to_look_at.into_par_iter().with_min_len(FEW).map(|(listed, known)| {
             let known = known.filter(|known| !look.suspects.contains(&known.listed.path));
             Known::look(&opener, listed, known, look.now)
         });

@@ -87,6 +87,43 @@ enum Found {
     Suspects(HashSet<PathBuf>),
 }
 
+/// The threads of a project, as far as the tree tells.
+struct Gathered {
+    members: Members,
+    /// They are not as they are remembered.
+    changed: bool,
+    /// The tree, if it was looked at.
+    learned: Option<Learned>,
+}
+
+/// A tree that was looked at.
+struct Learned {
+    tree: Tree,
+    /// A digest of what there is; 0 without a cache.
+    content: u64,
+}
+
+impl Learned {
+    /// Looks at the tree below a root.
+    fn look(
+        reader: Reader<'_>,
+        root: &Path,
+        earlier: Option<Tree>,
+        suspects: &HashSet<PathBuf>,
+    ) -> io::Result<Self> {
+        let tree = Tree::look(Look { root, now: reader.now, suspects }, earlier)?;
+        let content = reader.cache.map_or(0, |_| tree.content());
+        Ok(Self { tree, content })
+    }
+
+    /// Remembers the tree, if there is something new in it.
+    fn store(&self, reader: Reader<'_>, root: &Path) {
+        if let Some(cache) = reader.cache.filter(|_| self.tree.has_learned()) {
+            cache.store(&root_name(root), &self.tree.save(root, self.content));
+        }
+    }
+}
+
 /// One project below one root, and how it is read.
 #[derive(Clone, Copy)]
 struct Project<'p> {
@@ -97,12 +134,21 @@ struct Project<'p> {
 
 impl Project<'_> {
     fn candidates(self, suspects: &HashSet<PathBuf>, needs: Needs<'_>) -> Result<Found, Failure> {
-        let (mut members, mut changed) = self.members(suspects)?;
-        let suspects = self.look(&mut members)?;
+        let Gathered { mut members, mut changed, learned } = self.gather(suspects)?;
+        let mut read = || {
+            let suspects = self.look(&mut members)?;
+            let read = suspects.is_empty() && self.read_unread(&mut members)?;
+            Ok::<_, Failure>((suspects, read))
+        };
+        let (suspects, read) = match learned {
+            Some(learned) => rayon::join(read, || learned.store(self.reader, self.root)).0,
+            // For that no other core is woken.
+            None => read(),
+        }?;
         if !suspects.is_empty() {
             return Ok(Found::Suspects(suspects));
         }
-        changed |= self.read_unread(&mut members)?;
+        changed |= read;
         let mut needed = members.needed(needs);
         while let Some((n, range)) = members.lacking(&needed) {
             let files = members.files(self.root, &range).ok_or(Failure::Changed)?;
@@ -122,8 +168,8 @@ impl Project<'_> {
         Name::of(About::Project, &[self.root.as_os_str().as_bytes(), self.resolved.as_bytes()])
     }
 
-    /// The project's threads, remembered where the tree can only be as it was; and whether that has changed.
-    fn members(self, suspects: &HashSet<PathBuf>) -> Result<(Members, bool), Failure> {
+    /// The project's threads, remembered where the tree can only be as it was.
+    fn gather(self, suspects: &HashSet<PathBuf>) -> Result<Gathered, Failure> {
         let trusted = self.reader.trusted();
         let saved = trusted.and_then(|cache| cache.load(&self.name())?.next_block());
         let remembered = saved.and_then(|bytes| Members::take_up(self.root, self.resolved, bytes));
@@ -132,13 +178,15 @@ impl Project<'_> {
             && suspects.is_empty()
             && self.still_holds(members, table)
         {
-            return Ok((remembered.unwrap_or_default(), false));
+            return Ok(Gathered { members: remembered.unwrap_or_default(), changed: false, learned: None });
         }
         let mut earlier = known_tree(self.reader, self.root);
         earlier.iter_mut().for_each(|tree| tree.doubt(self.resolved));
-        let (tree, content) = look_at_tree(self.reader, self.root, earlier, suspects)?;
-        let changed = remembered.as_ref().is_none_or(|members| members.content != content);
-        Ok((Members::gather(self.root, &tree, content, self.resolved, remembered), changed))
+        let learned = Learned::look(self.reader, self.root, earlier, suspects)?;
+        let Learned { tree, content } = &learned;
+        let changed = remembered.as_ref().is_none_or(|members| members.content != *content);
+        let members = Members::gather(self.root, tree, *content, self.resolved, remembered);
+        Ok(Gathered { members, changed, learned: Some(learned) })
     }
 
     /// Whether the members can only be those that are remembered.
@@ -241,22 +289,6 @@ fn known_tree(reader: Reader<'_>, root: &Path) -> Option<Tree> {
     let mut saved = reader.trusted()?.load(&root_name(root))?;
     let (table, rest) = (saved.next_block()?, saved.next_block()?);
     Tree::take_up(root, &table, &rest)
-}
-
-/// Looks at the tree below a root, and remembers it; also gives a digest of what there is (0 without a cache).
-fn look_at_tree(
-    reader: Reader<'_>,
-    root: &Path,
-    earlier: Option<Tree>,
-    suspects: &HashSet<PathBuf>,
-) -> io::Result<(Tree, u64)> {
-    let tree = Tree::look(Look { root, now: reader.now, suspects }, earlier)?;
-    let Some(cache) = reader.cache else { return Ok((tree, 0)) };
-    let saved = tree.save(root);
-    if tree.has_learned() {
-        cache.store(&root_name(root), &[saved.table, saved.rest]);
-    }
-    Ok((tree, saved.content))
 }
 
 fn root_name(root: &Path) -> Name {

@@ -6,7 +6,7 @@ use std::path::Path;
 use throughline_parsers::codex::{Meta, Role, Turn, Uuid};
 
 use super::threads::{Failure, Line, ReadTexts};
-use super::{TRIES, consistently, files_of, known_tree, look_at_tree};
+use super::{Learned, TRIES, consistently, files_of, known_tree};
 use crate::error::Error;
 use crate::paths::Resolved;
 use crate::scan::checkpoint::Reader;
@@ -105,7 +105,9 @@ impl<'s> Threads<'s> {
 /// The tree below the root, as much of it as is not remembered looked at.
 fn tree(reader: Reader<'_>, root: &Path) -> std::io::Result<Tree> {
     let earlier = known_tree(reader, root);
-    Ok(look_at_tree(reader, root, earlier, &HashSet::new())?.0)
+    let learned = Learned::look(reader, root, earlier, &HashSet::new())?;
+    learned.store(reader, root);
+    Ok(learned.tree)
 }
 
 fn texts_of(line: &Line<'_>, thread: Uuid, reader: Reader<'_>) -> Result<Option<Texts>, Failure> {

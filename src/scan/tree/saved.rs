@@ -16,37 +16,29 @@ use crate::paths::Resolved;
 use crate::scan::folders::Listed;
 use crate::scan::stamps::{Moment, Stamps};
 
-/// A saved tree.
-#[derive(Debug)]
-pub struct Saved {
-    /// What a table is made of.
-    pub table: Vec<u8>,
-    /// The rest.
-    pub rest: Vec<u8>,
-    /// What the table says of its content.
-    pub content: u64,
-}
-
 impl Tree {
-    /// The tree of a root as it is saved.
-    pub fn save(&self, root: &Path) -> Saved {
-        let mut cwds: Vec<String> = self.places.keys().cloned().collect();
+    /// The tree of a root as it is saved: what a table is made of, and the rest. `content` is that of the tree.
+    pub fn save(&self, root: &Path, content: u64) -> [Vec<u8>; 2] {
+        let mut cwds: Vec<&str> = self.places.keys().map(String::as_str).collect();
         cwds.sort_unstable();
-        let mut rest = Packer::with_capacity(self.folders.len() * 16 + self.rollouts().count() * 160);
+        let pack = |folder: &Folder| {
+            let mut packer = Packer::with_capacity(32 + folder.rollouts.len() * 160);
+            folder.looked.pack(&mut packer);
+            packer.number(folder.rollouts.len() as u64);
+            folder.rollouts.iter().for_each(|known| known.pack(&cwds, &mut packer));
+            packer.finish()
+        };
+        let folders: Vec<Vec<u8>> = self.folders.par_iter().map(pack).collect();
+        let mut rest = Packer::with_capacity(cwds.len() * 160 + folders.iter().map(Vec::len).sum::<usize>());
         rest.number(cwds.len() as u64);
         for cwd in &cwds {
-            let Place { resolved, at, .. } = &self.places[cwd];
+            let Place { resolved, at, .. } = &self.places[*cwd];
             rest.counted(cwd.as_bytes());
             resolved.pack(&mut rest);
             at.pack(&mut rest);
         }
-        for folder in &self.folders {
-            folder.looked.pack(&mut rest);
-            rest.number(folder.rollouts.len() as u64);
-            folder.rollouts.iter().for_each(|known| known.pack(&cwds, &mut rest));
-        }
-        let content = self.content();
-        Saved { table: self.table(root, content), rest: rest.finish(), content }
+        folders.iter().for_each(|folder| rest.raw(folder));
+        [self.table(root, content), rest.finish()]
     }
 
     fn table(&self, root: &Path, content: u64) -> Vec<u8> {
@@ -80,7 +72,7 @@ impl Tree {
     }
 
     /// A digest of what there is, without when it was looked at; in whatever order.
-    fn content(&self) -> u64 {
+    pub fn content(&self) -> u64 {
         let places = self.places.iter().map(|(cwd, place)| {
             let mut packer = Packer::default();
             packer.counted(cwd.as_bytes());
@@ -184,7 +176,7 @@ impl Table {
 }
 
 impl Known {
-    fn pack(&self, cwds: &[String], packer: &mut Packer) {
+    fn pack(&self, cwds: &[&str], packer: &mut Packer) {
         packer.counted(self.listed.file().file_name().unwrap_or_default().as_bytes());
         self.stamps.pack(packer);
         self.taken.pack(packer);
@@ -213,14 +205,15 @@ impl Known {
 
 /// Packs an identity: of an id that can be told from the file's name only that, of one of these working directories, which
 /// are in order, its number.
-pub fn pack_meta(meta: &Meta, listed: &Listed, cwds: &[String], packer: &mut Packer) {
+pub fn pack_meta(meta: &Meta, listed: &Listed, cwds: &[impl AsRef<str>], packer: &mut Packer) {
     let Meta { id, cwd, root, forked, base } = meta;
-    let is_name = id.as_ref().is_some_and(|id| *id == listed.name.thread.to_string());
+    let is_name = id.as_ref().is_some_and(|id| id.parse() == Ok(listed.name.thread));
     is_name.pack(packer);
     if !is_name {
         id.pack(packer);
     }
-    let number = cwd.as_ref().and_then(|cwd| cwds.binary_search(cwd).ok()).map_or(0, |number| number as u64 + 1);
+    let number_of = |cwd: &String| cwds.binary_search_by(|known| known.as_ref().cmp(cwd)).ok();
+    let number = cwd.as_ref().and_then(number_of).map_or(0, |number| number as u64 + 1);
     packer.number(number);
     if number == 0 {
         cwd.pack(packer);
