@@ -16,8 +16,10 @@ MIB = 1 << 20
 # KiB in ru_maxrss on Linux, bytes on macOS.
 RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
-# What a store was made with; it is there once the store is whole.
+# What a store was made with, and how often it was appended to; it is there once the store is whole.
 MADE = "made.json"
+# A store that has grown more often is made anew: it is not any more what a target is about.
+MOST_APPENDS = 100
 # More than any answer.
 PRINTED_BYTES = MIB
 
@@ -71,9 +73,12 @@ class Store:
         return sorted(str(path) for path in self.sessions.rglob("rollout-*.jsonl"))
 
     def append(self, *what):
+        made = self.folder / MADE
+        stamp = json.loads(made.read_text())
+        made.write_text(json.dumps(stamp | {"appends": stamp["appends"] + 1}))
         argv = [self.corpus, "append", "--store", str(self.folder), *what]
         if subprocess.run(argv, stdout=subprocess.DEVNULL).returncode:
-            (self.folder / MADE).unlink(missing_ok=True)
+            made.unlink(missing_ok=True)
             sys.exit(f"{self.folder.name} cannot go on; the next time it is made anew")
 
     def env(self, cache):
@@ -83,15 +88,16 @@ class Store:
 
 
 def make_store(built, folder, options):
-    """Makes the store unless it was made whole with the same options."""
+    """Makes the store unless it was made whole with the same options, and is still about what it was."""
     argv = ["store", "--seed", SEED, *options]
     stamp = folder / MADE
-    if not stamp.exists() or json.loads(stamp.read_text()) != argv:
+    made = json.loads(stamp.read_text()) if stamp.exists() else None
+    if not isinstance(made, dict) or made["argv"] != argv or made["appends"] > MOST_APPENDS:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         print(f"making {folder.name} ({' '.join(options)})", flush=True)
         subprocess.run([built.corpus, *argv, "--out", str(folder)], check=True, stdout=subprocess.DEVNULL)
-        stamp.write_text(json.dumps(argv))
+        stamp.write_text(json.dumps({"argv": argv, "appends": 0}))
     return Store(folder, built.corpus)
 
 

@@ -57,6 +57,9 @@ pub struct Pair {
     pub number: u64,
 }
 
+/// So many pairs, or fewer, come behind those that are known.
+const FEW: usize = 16;
+
 /// One of the places that completions of a chain stand at: a rollout, or receipts of one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(u32);
@@ -121,6 +124,8 @@ impl Chain {
     /// Adds the pairs that completed next, of which the digests over all of the chain up to each of them are known, and
     /// what these rolled on to.
     pub fn push_known(&mut self, pairs: impl IntoIterator<Item = Pair>, prefixes: Vec<Digest>, rolling: Rolling) {
+        // Room for them and a few that come behind, at once: a long chain is not to be moved while it grows.
+        self.pairs.reserve(prefixes.len() + FEW);
         self.pairs.extend(pairs);
         match self.prefixes.is_empty() {
             true => self.prefixes = prefixes,

@@ -5,6 +5,8 @@
 //! that file, and only what is new is read. Any other is read from its start, and so is one whose checkpoint is missing.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -234,13 +236,18 @@ impl Checkpoint {
 
     /// Where the rows of the last pairs begin.
     fn recent(&self) -> u64 {
-        let turns = self.state.turns.turns().iter();
-        let mut pairs: Vec<_> = turns.filter_map(|turn| Some((turn.pair()?.1, turn.began))).collect();
-        let behind = pairs.len().saturating_sub(RECENT_PAIRS);
-        if behind > 0 {
-            pairs.select_nth_unstable(behind);
+        // The places of their endings, the least first out; with where they began.
+        let mut last: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::with_capacity(RECENT_PAIRS + 1);
+        for turn in self.state.turns.turns().iter().rev() {
+            let Some((_, order)) = turn.pair() else { continue };
+            if last.len() < RECENT_PAIRS || last.peek().is_some_and(|least| least.0.0 < order) {
+                last.push(Reverse((order, turn.began)));
+                if last.len() > RECENT_PAIRS {
+                    last.pop();
+                }
+            }
         }
-        pairs[behind..].iter().map(|(_, began)| *began).min().unwrap_or(0)
+        last.iter().map(|pair| pair.0.1).min().unwrap_or(0)
     }
 
     /// About what it takes when it is saved with so many pairs, in bytes.

@@ -1,9 +1,13 @@
 //! Which rollouts there are in one folder.
 
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirEntry};
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use memchr::memrchr;
 use throughline_parsers::codex::RolloutName;
 
 /// A rollout file that was listed.
@@ -20,6 +24,17 @@ impl Listed {
     pub fn named(folder: &Path, file_name: &str) -> Option<Self> {
         let name = RolloutName::parse(file_name)?;
         Some(Self { path: folder.join(file_name.strip_suffix(".zst").unwrap_or(file_name)), name })
+    }
+
+    /// The name of the file that is there.
+    pub fn file_name(&self) -> Cow<'_, OsStr> {
+        // A listed path ends in a name, and nothing stands behind that.
+        let plain = self.path.as_os_str().as_bytes();
+        let name = &plain[memrchr(b'/', plain).map_or(0, |slash| slash + 1)..];
+        match self.name.packed {
+            true => Cow::Owned(OsString::from_vec([name, b".zst"].concat())),
+            false => Cow::Borrowed(OsStr::from_bytes(name)),
+        }
     }
 
     /// The path of the file that is there.

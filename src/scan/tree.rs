@@ -131,10 +131,12 @@ impl Tree {
 
     /// The rollouts of threads, folder by folder.
     pub fn threads(&self) -> impl Iterator<Item = (&Known, &Meta)> {
-        self.folders.iter().flat_map(|folder| &folder.rollouts).filter_map(|known| match &known.identity {
-            Identity::Thread(meta) => Some((known, meta)),
-            _ => None,
-        })
+        self.folders.iter().flat_map(Folder::threads)
+    }
+
+    /// The same on all cores, in no order.
+    pub fn par_threads(&self) -> impl ParallelIterator<Item = (&Known, &Meta)> {
+        self.folders.par_iter().flat_map_iter(Folder::threads)
     }
 
     /// All rollouts.
@@ -199,6 +201,13 @@ fn is_due(then: Moment, now: Moment) -> bool {
 }
 
 impl Folder {
+    fn threads(&self) -> impl Iterator<Item = (&Known, &Meta)> {
+        self.rollouts.iter().filter_map(|known| match &known.identity {
+            Identity::Thread(meta) => Some((known, meta)),
+            _ => None,
+        })
+    }
+
     /// Looks at one folder, and tells whether something was learned; `None` when it is not there.
     fn look(look: Look<'_>, path: PathBuf, known: Option<Self>) -> io::Result<Option<(Self, bool)>> {
         let found = if path == look.root { Stamps::of_linked(&path)? } else { Stamps::of_path(CWD, &path)? };

@@ -1,12 +1,13 @@
 //! The threads that can be the project's, each with what is known of it: what its files were at the last look, and where
 //! its chain ends. That is all that the choice of the parent needs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use throughline_parsers::codex::{Meta, Uuid};
@@ -19,7 +20,7 @@ use crate::chain::{Chain, End, Host};
 use crate::paths::Resolved;
 use crate::scan::folders::Listed;
 use crate::scan::stamps::{Moment, Stamps};
-use crate::scan::tree::{Tree, pack_meta, unpack_meta};
+use crate::scan::tree::{Known, Tree, pack_meta, unpack_meta};
 
 /// The members of one project below one root.
 #[derive(Debug, Default)]
@@ -80,14 +81,16 @@ impl Members {
         let is_inside: HashMap<&str, bool> =
             tree.places().map(|(cwd, place)| (cwd, place.is_some_and(|place| place.is_inside(project)))).collect();
         let ours = |meta: &Meta| meta.root && meta.cwd.as_deref().is_some_and(|cwd| is_inside.get(cwd) == Some(&true));
-        for (known, meta) in tree.threads().filter(|(_, meta)| ours(meta)) {
-            threads.entry(meta.thread().unwrap_or(known.listed.name.thread)).or_default();
-        }
-        for (known, meta) in tree.threads() {
-            if let Some(files) = threads.get_mut(&meta.thread().unwrap_or(known.listed.name.thread)) {
-                let (listed, meta) = (known.listed.clone(), meta.clone());
-                files.push(File { listed, meta, stamps: known.stamps, taken: known.taken });
-            }
+        let thread_of = |known: &Known, meta: &Meta| meta.thread().unwrap_or(known.listed.name.thread);
+        let wanted: HashSet<Uuid> =
+            tree.par_threads().filter(|(_, meta)| ours(meta)).map(|(known, meta)| thread_of(known, meta)).collect();
+        let file = |(known, meta): (&Known, &Meta)| {
+            let thread = Some(thread_of(known, meta)).filter(|thread| wanted.contains(thread))?;
+            let (listed, meta) = (known.listed.clone(), meta.clone());
+            Some((thread, File { listed, meta, stamps: known.stamps, taken: known.taken }))
+        };
+        for (thread, file) in tree.par_threads().filter_map(file).collect::<Vec<_>>() {
+            threads.entry(thread).or_default().push(file);
         }
         let inside = is_inside.iter().filter(|(_, inside)| **inside);
         let mut cwds: Vec<String> = inside.map(|(cwd, _)| (*cwd).to_owned()).collect();
@@ -244,7 +247,8 @@ fn said(root: &Path, files: &[File], cwds: &[String]) -> Vec<u8> {
         let path = file.listed.file();
         packer.counted(path.strip_prefix(root).unwrap_or(&path).as_os_str().as_bytes());
         let mut said = Packer::default();
-        pack_meta(&file.meta, &file.listed, cwds, &mut said);
+        let number_of = |cwd: &str| cwds.binary_search_by(|known| known.as_str().cmp(cwd)).ok();
+        pack_meta(&file.meta, &file.listed, &number_of, &mut said);
         packer.counted(&said.finish());
     }
     packer.finish()

@@ -141,7 +141,14 @@ impl Project<'_> {
             Ok::<_, Failure>((suspects, read))
         };
         let (suspects, read) = match learned {
-            Some(learned) => rayon::join(read, || learned.store(self.reader, self.root)).0,
+            Some(learned) => {
+                // What is large is let go there, too.
+                let store = move || {
+                    learned.store(self.reader, self.root);
+                    drop(learned);
+                };
+                rayon::join(read, store).0
+            }
             // For that no other core is woken.
             None => read(),
         }?;

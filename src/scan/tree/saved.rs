@@ -19,13 +19,13 @@ use crate::scan::stamps::{Moment, Stamps};
 impl Tree {
     /// The tree of a root as it is saved: what a table is made of, and the rest. `content` is that of the tree.
     pub fn save(&self, root: &Path, content: u64) -> [Vec<u8>; 2] {
-        let mut cwds: Vec<&str> = self.places.keys().map(String::as_str).collect();
-        cwds.sort_unstable();
+        let cwds: Vec<&str> = self.places.keys().map(String::as_str).collect();
+        let numbers: HashMap<&str, usize> = cwds.iter().enumerate().map(|(n, cwd)| (*cwd, n)).collect();
         let pack = |folder: &Folder| {
             let mut packer = Packer::with_capacity(32 + folder.rollouts.len() * 160);
             folder.looked.pack(&mut packer);
             packer.number(folder.rollouts.len() as u64);
-            folder.rollouts.iter().for_each(|known| known.pack(&cwds, &mut packer));
+            folder.rollouts.iter().for_each(|known| known.pack(&|cwd| numbers.get(cwd).copied(), &mut packer));
             packer.finish()
         };
         let folders: Vec<Vec<u8>> = self.folders.par_iter().map(pack).collect();
@@ -176,8 +176,8 @@ impl Table {
 }
 
 impl Known {
-    fn pack(&self, cwds: &[&str], packer: &mut Packer) {
-        packer.counted(self.listed.file().file_name().unwrap_or_default().as_bytes());
+    fn pack(&self, number_of: &impl Fn(&str) -> Option<usize>, packer: &mut Packer) {
+        packer.counted(self.listed.file_name().as_bytes());
         self.stamps.pack(packer);
         self.taken.pack(packer);
         match &self.identity {
@@ -185,7 +185,7 @@ impl Known {
             Identity::None => packer.number(1),
             Identity::Thread(meta) => {
                 packer.number(2);
-                pack_meta(meta, &self.listed, cwds, packer);
+                pack_meta(meta, &self.listed, number_of, packer);
             }
         }
     }
@@ -203,17 +203,16 @@ impl Known {
     }
 }
 
-/// Packs an identity: of an id that can be told from the file's name only that, of one of these working directories, which
-/// are in order, its number.
-pub fn pack_meta(meta: &Meta, listed: &Listed, cwds: &[impl AsRef<str>], packer: &mut Packer) {
+/// Packs an identity: of an id that can be told from the file's name only that, of a working directory that has a number
+/// only that.
+pub fn pack_meta(meta: &Meta, listed: &Listed, number_of: &impl Fn(&str) -> Option<usize>, packer: &mut Packer) {
     let Meta { id, cwd, root, forked, base } = meta;
     let is_name = id.as_ref().is_some_and(|id| id.parse() == Ok(listed.name.thread));
     is_name.pack(packer);
     if !is_name {
         id.pack(packer);
     }
-    let number_of = |cwd: &String| cwds.binary_search_by(|known| known.as_ref().cmp(cwd)).ok();
-    let number = cwd.as_ref().and_then(number_of).map_or(0, |number| number as u64 + 1);
+    let number = cwd.as_deref().and_then(number_of).map_or(0, |number| number as u64 + 1);
     packer.number(number);
     if number == 0 {
         cwd.pack(packer);
@@ -223,7 +222,7 @@ pub fn pack_meta(meta: &Meta, listed: &Listed, cwds: &[impl AsRef<str>], packer:
     base.pack(packer);
 }
 
-/// Reads an identity that was packed beside the same working directories.
+/// Reads an identity that was packed when these working directories had these numbers.
 pub fn unpack_meta(unpacker: &mut Unpacker<'_>, listed: &Listed, cwds: &[String]) -> Option<Meta> {
     let id = match bool::unpack(unpacker)? {
         true => Some(listed.name.thread.to_string()),
