@@ -82,11 +82,15 @@ pub enum About {
     Project,
     /// What one rollout holds.
     Rollout,
+    /// What was made of one transcript.
+    Transcript,
+    /// What the database has of one transcript, or of one thread.
+    Captured,
 }
 
 impl About {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Root, Self::Project, Self::Rollout];
+    pub const ALL: [Self; 5] = [Self::Root, Self::Project, Self::Rollout, Self::Transcript, Self::Captured];
 
     /// How its files' names begin.
     pub fn word(self) -> &'static str {
@@ -94,6 +98,8 @@ impl About {
             Self::Root => "root",
             Self::Project => "project",
             Self::Rollout => "rollout",
+            Self::Transcript => "transcript",
+            Self::Captured => "captured",
         }
     }
 }

@@ -31,7 +31,7 @@ enum Command {
 ///
 /// JSON (throughline.cache_status.v1): directory, on, bytes, mostBytes; kinds: about, files, bytes; entries: file, about,
 /// bytes, usedAt (milliseconds since the epoch), state (whole, damaged, temporary), and by what it is about: root; project
-/// and root; rollout, cutAt, readTo and size.
+/// and root; rollout, cutAt, readTo and size; transcript, readTo and size; log and turns (what the database has of it).
 #[derive(Debug, Args)]
 struct StatusArguments {
     /// Answer in JSON
@@ -104,7 +104,7 @@ fn of_status(status: &Status) -> String {
     }
     for entry in entries {
         let Entry { about, bytes, used_at, .. } = entry;
-        let _written = writeln!(out, "{:>12}  {:>10}  {about:7}  {}", age(*used_at), size(*bytes), of_entry(entry));
+        let _written = writeln!(out, "{:>12}  {:>10}  {about:10}  {}", age(*used_at), size(*bytes), of_entry(entry));
     }
     out
 }
@@ -112,7 +112,7 @@ fn of_status(status: &Status) -> String {
 fn of_entry(entry: &Entry) -> String {
     match (&entry.subject, entry.state) {
         (_, State::Temporary) => format!("{} (being written, or left behind)", entry.file),
-        (Some(Subject::Rollout { read_to, size, .. }), _) => {
+        (Some(Subject::Rollout { read_to, size, .. } | Subject::Transcript { read_to, size, .. }), _) => {
             format!("{}, up to {read_to} of {size} bytes", of_subject(entry.subject.as_ref(), &entry.file))
         }
         (Some(subject), _) => of_subject(Some(subject), &entry.file),
@@ -127,6 +127,8 @@ fn of_subject(subject: Option<&Subject>, file: &str) -> String {
         Some(Subject::Project { project, root }) => format!("{} in {}", project.display(), root.display()),
         Some(Subject::Rollout { rollout, cut_at: None, .. }) => rollout.display().to_string(),
         Some(Subject::Rollout { rollout, cut_at: Some(end), .. }) => format!("{} cut at {end}", rollout.display()),
+        Some(Subject::Transcript { transcript, .. }) => transcript.display().to_string(),
+        Some(Subject::Captured { log, turns }) => format!("{turns} turns of {}", log.display()),
         None => file.to_owned(),
     }
 }

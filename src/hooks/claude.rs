@@ -7,6 +7,7 @@
 
 mod barrier;
 mod bodies;
+pub mod captured;
 mod receipts;
 
 use std::env;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension};
+use throughline_parsers::claude::Turn;
 
 use super::{Failure, Payload};
 use crate::db::capture::Capture;
@@ -25,7 +27,8 @@ use crate::receipts::{Place, SessionId};
 use crate::stores::Stores;
 
 use barrier::Marker;
-use bodies::Session;
+use bodies::{Session, number_of};
+use captured::{Captured, Subject};
 
 /// How long a chain of merged sessions can be.
 const MERGES: usize = 10;
@@ -41,10 +44,11 @@ pub fn stop(stores: &Stores, payload: &Payload) -> Result<(), Failure> {
         return Ok(());
     }
     let origin = payload.text("session_id").and_then(SessionId::new).ok_or(Failure::Payload)?;
-    let path = payload.text("transcript_path").ok_or(Failure::Payload)?;
+    let path = expanded(stores, payload.text("transcript_path").ok_or(Failure::Payload)?);
     let marker = Marker::of(payload.text("last_assistant_message"))?;
-    let reached = barrier::wait(&expanded(stores, path), &marker)?;
-    let mut database = open_or_make(stores)?;
+    let cache = stores.cache.as_ref();
+    let reached = barrier::wait(&path, &marker, cache)?;
+    let mut database = schema::open(&stores.database())?;
     let (target, project) = project_of(&database, &origin, payload)?;
     let resolved = Resolved::new(&project).ok_or(Failure::Payload)?;
     let place = Place::new(&stores.state_home, resolved.digest());
@@ -54,17 +58,39 @@ pub fn stop(stores: &Stores, payload: &Payload) -> Result<(), Failure> {
     if project_of(capture.transaction(), &origin, payload)? != (target.clone(), project.clone()) {
         return Err(Failure::Store(Error::internal("the session was moved to another project")));
     }
-    let mut session = Session::load(&capture, &target, &origin)?;
-    let (turns, proven) = reached.turns(&marker, |turn| session.is_stored(turn, &reached.transcript))?;
+    let subject = Subject { transcript: &path, target: &target, origin: &origin, project: resolved.digest() };
+    let state = reached.followed.state();
+    let known = match cache {
+        Some(cache) => Captured::load(cache, subject, state, &capture, locked.store())?,
+        None => None,
+    };
+    let (first, left) = known.as_ref().map_or((0, &[][..]), |known| (known.over, &known.left));
+    let turns = reached.turns(first, left)?;
+    let mut session = Session::load(&capture, &target, &origin, least_number(&turns))?;
+    let (looked_at, proven) =
+        reached.marked(&turns, &marker, |turn| session.is_stored(turn, &reached.transcript))?;
     capture.keep_session(target.as_str(), &project.to_string_lossy(), now())?;
     let mut pairs = Vec::new();
-    for (n, turn) in turns.iter().enumerate() {
+    for (n, (_, turn)) in looked_at.iter().enumerate() {
         pairs.extend(session.capture(turn, turn.completed(Some(n) == proven), &reached.transcript)?);
     }
+    let left = session.left(&turns, state.over(), &reached.transcript)?;
+    let captured = Captured::of(subject, state, left, &capture)?;
     capture.commit()?;
-    let new = receipts::new_ones(locked.store(), &target, &origin, &pairs)?;
+    let has_earlier = known.is_some_and(|known| known.has_receipt);
+    let new = receipts::new_ones(locked.store(), &target, &origin, &pairs, has_earlier)?;
     locked.append(new)?;
+    if let Some(cache) = cache {
+        let has_receipt = has_earlier || pairs.iter().any(|pair| receipts::has(locked.store(), &origin, pair));
+        reached.followed.store(cache);
+        captured.into_iter().for_each(|captured| captured.store(cache, subject, locked.store(), has_receipt));
+    }
     Ok(())
+}
+
+/// No answer of these turns can be stored under a lesser number.
+fn least_number(turns: &[(u64, Turn)]) -> i64 {
+    turns.iter().flat_map(|(_, turn)| turn.replies.first()).map(number_of).min().unwrap_or(i64::MAX)
 }
 
 /// A path with the `~` that a host may have left in it.
@@ -73,10 +99,6 @@ fn expanded(stores: &Stores, path: &str) -> PathBuf {
         Some(rest) => stores.home.join(rest),
         None => PathBuf::from(path),
     }
-}
-
-fn open_or_make(stores: &Stores) -> Result<Connection, Failure> {
-    Ok(schema::open(&stores.database())?)
 }
 
 /// The session that the turns belong to, at the end of the merges, and its project: that of its first Stop.

@@ -17,11 +17,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
 
+use throughline_parsers::claude::Turns;
+
 pub use self::verify::{Checked, Report, Verdict, verify};
 use crate::cache::{About, Blocks, Cache, MOST_BYTES};
+use crate::hooks::claude::captured::Captured;
 use crate::hosts::codex::Members;
 use crate::paths::Resolved;
 use crate::scan::checkpoint::Checkpoint;
+use crate::scan::followed::Followed;
 use crate::scan::tree::{Table, Tree};
 use crate::stores::Stores;
 
@@ -41,7 +45,7 @@ pub struct Status {
     /// The most that they may take.
     pub most_bytes: u64,
     /// How many files there are of each kind, and of what size.
-    pub kinds: [Kind; 3],
+    pub kinds: [Kind; About::ALL.len()],
     /// The files, those first that were used last.
     pub entries: Vec<Entry>,
 }
@@ -49,7 +53,7 @@ pub struct Status {
 /// The files of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Kind {
-    /// What they are about: `root`, `project` or `rollout`.
+    /// What they are about: `root`, `project`, `rollout`, `transcript` or `captured`.
     pub about: &'static str,
     /// How many there are.
     pub files: usize,
@@ -63,7 +67,7 @@ pub struct Kind {
 pub struct Entry {
     /// Its name in the directory.
     pub file: String,
-    /// What it is about: `root`, `project` or `rollout`.
+    /// What it is about: `root`, `project`, `rollout`, `transcript` or `captured`.
     pub about: &'static str,
     /// Its size.
     pub bytes: u64,
@@ -118,6 +122,24 @@ pub enum Subject {
         read_to: u64,
         /// The size of the file then.
         size: u64,
+    },
+    /// A transcript.
+    Transcript {
+        /// Its path.
+        #[serde(serialize_with = "as_text")]
+        transcript: PathBuf,
+        /// What is in front of this byte is remembered.
+        read_to: u64,
+        /// The size of the file then.
+        size: u64,
+    },
+    /// What the database has of a log.
+    Captured {
+        /// The path of the log.
+        #[serde(serialize_with = "as_text")]
+        log: PathBuf,
+        /// How many of its turns need no other look while the database stays as it is.
+        turns: u64,
     },
 }
 
@@ -176,6 +198,8 @@ enum Content {
     Root(PathBuf, Tree),
     Project(PathBuf, Resolved, Vec<u8>),
     Rollout(Box<Checkpoint>),
+    Turns(Box<Followed<Turns>>),
+    Captured(PathBuf, u64),
 }
 
 impl Content {
@@ -194,6 +218,11 @@ impl Content {
                 Some(Self::Project(root, project, saved))
             }
             About::Rollout => Checkpoint::unpack(&mut blocks).map(Box::new).map(Self::Rollout),
+            About::Transcript => Followed::unpack(&mut blocks).map(Box::new).map(Self::Turns),
+            About::Captured => {
+                let (log, turns) = Captured::about(&blocks.next_block()?)?;
+                Some(Self::Captured(log, turns))
+            }
         }
     }
 
@@ -207,6 +236,12 @@ impl Content {
                 read_to: checkpoint.state.offset,
                 size: checkpoint.stamps.size,
             },
+            Self::Turns(followed) => Subject::Transcript {
+                transcript: followed.path.clone(),
+                read_to: followed.offset,
+                size: followed.stamps.size,
+            },
+            Self::Captured(log, turns) => Subject::Captured { log: log.clone(), turns: *turns },
         }
     }
 }

@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use super::{Content, Subject, as_text, cache_of};
 use crate::cache::Cache;
 use crate::hosts::codex::verify::{self, Anew};
+use crate::scan::followed::{Follow, Followed};
 use crate::stores::Stores;
 
 /// What a comparison of everything came to.
@@ -101,7 +102,7 @@ fn root_of(path: &Path) -> Option<PathBuf> {
     let (about, blocks) = Cache::open(path)?;
     match Content::of(about, blocks?)? {
         Content::Root(root, _) | Content::Project(root, ..) => Some(root),
-        Content::Rollout(_) => None,
+        Content::Rollout(_) | Content::Turns(_) | Content::Captured(..) => None,
     }
 }
 
@@ -139,8 +140,20 @@ fn compared(anew: &mut Anew<'_>, path: &Path) -> Option<Compared> {
         Content::Root(root, tree) => anew.root(&root, tree).map(Some),
         Content::Project(root, project, saved) => anew.project(&root, &project, &saved),
         Content::Rollout(checkpoint) => anew.rollout(&checkpoint).map(Some),
+        Content::Turns(followed) => followed_anew(&followed).map(Some),
+        // Who uses it compares it with the database and the log: there is nothing that it could hide.
+        Content::Captured(..) => Ok(Some(verify::Verdict::Equal)),
     };
     Some((subject, verdict))
+}
+
+/// Compares what was made of a transcript with what is made of it from its start.
+fn followed_anew<S: Follow>(followed: &Followed<S>) -> io::Result<verify::Verdict> {
+    Ok(match followed.is_as_read_anew()? {
+        None => verify::Verdict::Outdated,
+        Some(true) => verify::Verdict::Equal,
+        Some(false) => verify::Verdict::Different(BTreeSet::from([followed.path.clone()])),
+    })
 }
 
 fn as_texts<S: Serializer>(paths: &BTreeSet<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -19,8 +19,9 @@ use throughline_parsers::text::Digest;
 
 use super::file::{Mapping, Rollout};
 use super::folders::Listed;
+use super::proof::Proof;
 use super::reading::{Contents, State};
-use super::rows::{Print, Rows, SLICES};
+use super::rows::Rows;
 use super::stamps::{Moment, Stamps};
 use crate::cache::{About, Blocks, Cache, Name};
 use crate::chain::Rolling;
@@ -33,8 +34,6 @@ pub use anew::packed;
 const WORTH_KEEPING: u64 = 128 << 10;
 /// Saving one of so many bytes takes longer than another thread.
 const LARGE: usize = 256 << 10;
-/// So many bytes in front of the offset have to be the same.
-const BEFORE: u64 = 4 << 10;
 /// The rows of so many pairs, the last ones, have to be the same.
 const RECENT_PAIRS: usize = 64;
 
@@ -109,15 +108,6 @@ pub struct ReadRollout {
     proof: Option<Proof>,
 }
 
-/// What proves of a plain file, besides its rows, that it is still the one that was read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Proof {
-    first: Print,
-    before: Print,
-    /// The slice of the older rows that is looked at next.
-    slice: u8,
-}
-
 impl<'c> Reader<'c> {
     /// A reader as of now.
     pub fn new(cache: Option<&'c Cache>, mapping: Mapping) -> Self {
@@ -166,7 +156,7 @@ impl<'c> Reader<'c> {
         let Ok(contents) = rollout.read(state, of.end, self.mapping)? else { return Ok(None) };
         // One that was found unchanged is stored again only when that makes it certain.
         let same = stamps == rollout.stamps && (stamps.settled(taken) || !stamps.settled(self.now));
-        let proof = if same { None } else { Proof::of(rollout, &contents.state, (proof.slice + 1) % SLICES) };
+        let proof = if same { None } else { proof_of(rollout, &contents.state).map(|new| new.with_slice_behind(&proof)) };
         let (stamps, packed) = (rollout.stamps, rollout.packed);
         Ok(Some(ReadRollout { contents, stamps, taken: self.now, chained, packed, proof }))
     }
@@ -174,7 +164,7 @@ impl<'c> Reader<'c> {
     fn read_whole(&self, rollout: &Rollout, end: Option<u64>, again: bool) -> io::Result<ReadRollout> {
         let contents = rollout.read(State::default(), end, self.mapping)?.map_err(io::Error::other)?;
         let worth = self.cache.is_some() && (again || rollout.stamps.size >= WORTH_KEEPING);
-        let proof = if worth { Proof::of(rollout, &contents.state, 0) } else { None };
+        let proof = if worth { proof_of(rollout, &contents.state) } else { None };
         let (stamps, packed) = (rollout.stamps, rollout.packed);
         Ok(ReadRollout { contents, stamps, taken: self.now, chained: None, packed, proof })
     }
@@ -228,9 +218,10 @@ impl Checkpoint {
     /// Whether the open file is the one of this checkpoint with bytes added, or none, as far as the proof goes.
     pub fn has_only_grown(&self, rollout: &Rollout) -> bool {
         let grown = !self.packed && !rollout.packed && rollout.stamps.can_have_grown_from(&self.stamps);
-        grown && Proof::of(rollout, &self.state, self.proof.slice) == Some(self.proof) && {
+        grown && {
             let read = |offset: u64, buffer: &mut [u8]| rollout.read_at(offset, buffer);
-            self.state.rows.hold(self.recent(), self.proof.slice, &read)
+            let State { offset, rows, .. } = &self.state;
+            self.proof.holds(self.state.first_end(), *offset, rows, self.recent(), &read)
         }
     }
 
@@ -265,9 +256,7 @@ impl Checkpoint {
         self.taken.pack(&mut packer);
         self.packed.pack(&mut packer);
         self.has_tail.pack(&mut packer);
-        packer.raw(&self.proof.first.to_le_bytes());
-        packer.raw(&self.proof.before.to_le_bytes());
-        packer.number(u64::from(self.proof.slice));
+        self.proof.pack(&mut packer);
         let State { first, copied, turns, offset, rows } = &self.state;
         first.as_ref().map(|(meta, at)| First(meta.clone(), *at)).pack(&mut packer);
         copied.pack(&mut packer);
@@ -289,31 +278,24 @@ impl Checkpoint {
         let of = Of { path, end: Option::unpack(&mut unpacker)? };
         let (stamps, taken) = (Stamps::unpack(&mut unpacker)?, Moment::unpack(&mut unpacker)?);
         let (packed, has_tail) = (bool::unpack(&mut unpacker)?, bool::unpack(&mut unpacker)?);
-        let mut print = || Some(Print::from_le_bytes(unpacker.raw(16)?.try_into().ok()?));
-        let (first, before) = (print()?, print()?);
-        let slice = u8::try_from(unpacker.number()?).ok().filter(|slice| *slice < SLICES)?;
+        let proof = Proof::unpack(&mut unpacker)?;
         let identity: Option<First> = Option::unpack(&mut unpacker)?;
         let copied = bool::unpack(&mut unpacker)?;
         let offset = unpacker.number()?;
         let (turns, rows) = (Turns::unpack(&mut unpacker)?, Rows::unpack(&mut unpacker)?);
         let state = State { first: identity.map(|First(meta, at)| (meta, at)), copied, turns, offset, rows };
         let chained = if bool::unpack(&mut unpacker)? { Some(Chained::unpack(&mut unpacker)?) } else { None };
-        Some(Self { of, stamps, taken, packed, has_tail, state, chained, proof: Proof { first, before, slice } })
+        Some(Self { of, stamps, taken, packed, has_tail, state, chained, proof })
     }
 }
 
-impl Proof {
-    /// That of an open file which was read up to this state; `None` when it cannot be had. A packed file needs none: it is
-    /// never read on.
-    fn of(rollout: &Rollout, state: &State, slice: u8) -> Option<Self> {
-        if rollout.packed {
-            return Some(Self::default());
-        }
-        let first = state.first.as_ref().map_or(0, |(_, at)| at.span().end);
-        let before = state.offset.saturating_sub(BEFORE);
-        let print = |offset, end| rollout.print_at(RowRef { offset, len: end - offset });
-        Some(Self { first: print(0, first)?, before: print(before, state.offset)?, slice })
+/// What proves a rollout that was read up to this state; `None` when it cannot be had. A packed file needs none: it is never
+/// read on.
+fn proof_of(rollout: &Rollout, state: &State) -> Option<Proof> {
+    if rollout.packed {
+        return Some(Proof::default());
     }
+    Proof::of(state.first_end(), state.offset, &|offset: u64, buffer: &mut [u8]| rollout.read_at(offset, buffer))
 }
 
 struct First(Option<Meta>, RowRef);

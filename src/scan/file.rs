@@ -18,7 +18,6 @@ use super::buffer::lend;
 use super::folders::{self, Listed};
 use super::parts::Parts;
 use super::reading::{Contents, FirstObject, State, first_object_of};
-use super::rows::{Print, print_at};
 use super::stamps::Stamps;
 use super::stream::{Source, streamed};
 
@@ -149,11 +148,6 @@ impl Rollout {
     /// Reads bytes of the file itself into the buffer, all that it holds; false when they cannot be had.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> bool {
         self.file.read_exact_at(buffer, offset).is_ok()
-    }
-
-    /// The print of a row of a plain file; `None` when it cannot be had.
-    pub fn print_at(&self, at: RowRef) -> Option<Print> {
-        print_at(at, &|offset: u64, buffer: &mut [u8]| self.read_at(offset, buffer), &mut Vec::new())
     }
 }
 

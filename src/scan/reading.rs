@@ -32,6 +32,11 @@ impl State {
     pub fn start(turns: Turns) -> Self {
         Self { turns, ..Self::default() }
     }
+
+    /// Where the file's first object ends, once one could be read.
+    pub fn first_end(&self) -> u64 {
+        self.first.as_ref().map_or(0, |(_, at)| at.span().end)
+    }
 }
 
 /// What a rollout holds.

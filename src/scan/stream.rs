@@ -80,30 +80,34 @@ fn not_kept() -> io::Error {
     io::Error::other("a row that was kept is not there")
 }
 
-/// Calls `each` with every line from the start of the source that has to be read, and its bytes; the last one can lack its
-/// LF.
+/// Calls `each` with every line from an offset on that has to be read, and its bytes; the last one can lack its LF. Gives
+/// the offset just past the last LF.
 ///
 /// # Errors
 /// The stream's.
-pub fn lines<S: Spelling>(source: &impl Source, mut each: impl FnMut(&Line, &[u8])) -> io::Result<()> {
+pub fn lines<S: Spelling>(
+    source: &impl Source,
+    offset: u64,
+    mut each: impl FnMut(&Line, &[u8]),
+) -> io::Result<u64> {
     lend(|buffer| {
         let scanner = Scanner::<S>::default();
         // Lines that were let go come again, and those in front of them too: so they are gathered by their places first.
-        let mut read_from = 0;
+        let mut read_from = offset;
         for keep in [Keep::RowsToRead, Keep::AllRows] {
             let mut next = read_from;
-            let end = each_line(source, &scanner, 0, keep, buffer, |line, bytes| {
+            let end = each_line(source, &scanner, offset, keep, buffer, |line, bytes| {
                 if line.span.start >= next {
                     each(line, bytes);
                     next = line.span.end;
                 }
             })?;
             read_from = next;
-            if let Some(End { last, .. }) = end {
+            if let Some(End { offset, last }) = end {
                 if let Some((line, at)) = last.filter(|(line, _)| line.span.start >= read_from) {
                     each(&line, &buffer.bytes()[at]);
                 }
-                return Ok(());
+                return Ok(offset);
             }
         }
         Err(not_kept())

@@ -103,6 +103,21 @@ pub(super) fn said_in(object: &[u8]) -> Option<String> {
 }
 
 impl Row {
+    /// Where its object stands.
+    pub fn at(&self) -> RowRef {
+        self.at
+    }
+
+    /// Whether it says something of a turn, besides that the agent was at work: what was asked or answered, or how the turn
+    /// went.
+    pub fn tells(&self) -> bool {
+        match &self.act {
+            Act::None => self.is_text,
+            Act::Reply(reply) => self.is_text || !reply.text.is_empty(),
+            Act::Prompt(_) | Act::Aside(_) | Act::Interrupt | Act::Failure => true,
+        }
+    }
+
     fn new(members: Members<'_>, at: RowRef) -> Self {
         let time = members.timestamp.and_then(|time| parse_ms(&time.decode()));
         let mut row = Self { at, time, uuid: None, session: members.session, is_text: false, act: Act::None };

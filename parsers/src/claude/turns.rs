@@ -98,6 +98,17 @@ impl Turns {
         Some(turns)
     }
 
+    /// Those of the turns that nothing changes any more, the first `count` of them, as they are saved; `None` when there are
+    /// not so many.
+    pub fn saved(&self, count: u64) -> Option<&[u8]> {
+        self.over.first(count)
+    }
+
+    /// How many turns nothing changes any more.
+    pub fn over(&self) -> u64 {
+        self.over.count
+    }
+
     fn close(&mut self) {
         if let Some(open) = self.open.take() {
             self.over.push(&open.turn);
@@ -115,16 +126,22 @@ impl Over {
     }
 
     fn since(&self, first: u64) -> Option<Vec<Turn>> {
-        let mut unpacker = Unpacker::new(&self.bytes);
+        let mut unpacker = Unpacker::new(&self.bytes[self.first(first.min(self.count))?.len()..]);
         let mut turns = Vec::new();
-        for n in 0..self.count {
-            let one = unpacker.counted()?;
-            if n >= first {
-                let mut one = Unpacker::new(one);
-                turns.push(Turn::unpack(&mut one).filter(|_| one.is_at_end())?);
-            }
+        for _ in first..self.count {
+            let mut one = Unpacker::new(unpacker.counted()?);
+            turns.push(Turn::unpack(&mut one).filter(|_| one.is_at_end())?);
         }
         unpacker.is_at_end().then_some(turns)
+    }
+
+    /// The bytes of the first turns.
+    fn first(&self, count: u64) -> Option<&[u8]> {
+        let mut unpacker = Unpacker::new(&self.bytes);
+        for _ in 0..(count <= self.count).then_some(count)? {
+            unpacker.counted()?;
+        }
+        Some(&self.bytes[..self.bytes.len() - unpacker.left()])
     }
 }
 

@@ -5,11 +5,14 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use throughline_parsers::claude::Turn;
+use throughline_parsers::claude::{Turn, Turns};
 use throughline_parsers::text::{Digest, body};
 
+use crate::cache::Cache;
 use crate::error::Error;
 use crate::hooks::Failure;
+use crate::scan::followed::Followed;
+use crate::scan::stamps::Moment;
 use crate::scan::transcript::Transcript;
 
 /// How long the answer is waited for.
@@ -41,25 +44,31 @@ impl Marker {
 pub struct Reached {
     /// The file.
     pub transcript: Transcript,
-    turns: Vec<Turn>,
+    /// What was made of it.
+    pub followed: Followed<Turns>,
+    last: Option<Turn>,
 }
+
+/// The turns that may be looked at, each with its place among those of the file, and which of them is proven.
+pub type Marked<'t> = (&'t [(u64, Turn)], Option<usize>);
 
 /// Waits until the latest turn's answer is the marked one; without a mark, for a turn.
 ///
 /// # Errors
 /// The transcript is not there at the end, or cannot be read.
-pub fn wait(path: &Path, marker: &Marker) -> Result<Reached, Failure> {
+pub fn wait(path: &Path, marker: &Marker, cache: Option<&Cache>) -> Result<Reached, Failure> {
     let patience = if marker.0.is_some() { ANSWER } else { ANY_TURN };
     let until = Instant::now() + patience;
     let mut looked_at = None;
-    let mut reached = None;
+    let mut reached: Option<Reached> = None;
     loop {
         let in_time = Instant::now() < until;
         if let Some(transcript) = Transcript::open(path).map_err(Error::internal)?
             && looked_at != Some(transcript.stamps)
         {
             looked_at = Some(transcript.stamps);
-            match read(transcript) {
+            let earlier = reached.as_ref().map(|reached| reached.followed.clone());
+            match Reached::read(path, transcript, earlier, cache) {
                 Ok(found) if found.is_behind(marker) => return Ok(found),
                 Ok(found) => reached = Some(found),
                 // It changes just now: the next look finds it at rest.
@@ -74,39 +83,64 @@ pub fn wait(path: &Path, marker: &Marker) -> Result<Reached, Failure> {
     }
 }
 
-fn read(transcript: Transcript) -> io::Result<Reached> {
-    let turns = transcript.turns()?.since(0).ok_or_else(|| io::Error::other("turns that were read are not there"))?;
-    Ok(Reached { transcript, turns })
-}
-
 impl Reached {
+    fn read(
+        path: &Path,
+        transcript: Transcript,
+        earlier: Option<Followed<Turns>>,
+        cache: Option<&Cache>,
+    ) -> io::Result<Self> {
+        let now = cache.map_or_else(|| Moment::now(Duration::ZERO), Cache::now);
+        let followed = Followed::read(path, &transcript, earlier, cache, now)?;
+        let turns = followed.state();
+        let last = turns.since(turns.count().saturating_sub(1)).ok_or_else(damaged)?.pop();
+        Ok(Self { transcript, followed, last })
+    }
+
     fn is_behind(&self, marker: &Marker) -> bool {
-        match (self.turns.last(), marker.0) {
+        match (&self.last, marker.0) {
             (None, _) => false,
             (Some(_), None) => true,
             (Some(last), Some(marked)) => last.says(marked),
         }
     }
 
-    /// The turns that may be looked at, and which of them is proven: the marked one, which is the latest, else the latest
-    /// marked one that is not stored yet. (The next prompt may stand behind it already.)
+    /// The turns from the one at this place on, and those in front of it at the places in `left`; each with its place.
+    ///
+    /// # Errors
+    /// What was remembered of them is damaged.
+    pub fn turns(&self, first: u64, left: &[u64]) -> Result<Vec<(u64, Turn)>, Failure> {
+        let from = left.iter().copied().min().unwrap_or(first).min(first);
+        let turns = self.followed.state().since(from).ok_or_else(|| Error::internal(damaged()))?;
+        let is_wanted = |place: u64| place >= first || left.contains(&place);
+        Ok((from..).zip(turns).filter(|(place, _)| is_wanted(*place)).collect())
+    }
+
+    /// Which of these turns may be looked at, and which of them is proven: the marked one, which is the latest, else the
+    /// latest marked one that is not stored yet. (The next prompt may stand behind it already.) All turns that are not
+    /// among these are stored, or can never be.
     ///
     /// # Errors
     /// None is marked, though the host told the answer.
-    pub fn turns(
+    pub fn marked<'t>(
         &self,
+        turns: &'t [(u64, Turn)],
         marker: &Marker,
         is_stored: impl Fn(&Turn) -> Result<bool, Failure>,
-    ) -> Result<(&[Turn], Option<usize>), Failure> {
-        let Some(marked) = marker.0 else { return Ok((&self.turns, None)) };
+    ) -> Result<Marked<'t>, Failure> {
+        let Some(marked) = marker.0 else { return Ok((turns, None)) };
         if self.is_behind(marker) {
-            return Ok((&self.turns, self.turns.len().checked_sub(1)));
+            return Ok((turns, turns.len().checked_sub(1)));
         }
-        for (n, turn) in self.turns.iter().enumerate().rev() {
+        for (n, (_, turn)) in turns.iter().enumerate().rev() {
             if turn.says(marked) && !is_stored(turn)? {
-                return Ok((&self.turns[..=n], Some(n)));
+                return Ok((&turns[..=n], Some(n)));
             }
         }
         Err(Error::internal("the answer is not in the transcript").into())
     }
+}
+
+fn damaged() -> io::Error {
+    io::Error::other("turns that were read are not there")
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use rusqlite::params;
 use throughline_parsers::claude::{MissingRow, Reply, Turn};
 use throughline_parsers::text::Digest;
 
@@ -41,22 +42,23 @@ struct Stored {
 }
 
 impl<'c, 'd> Session<'c, 'd> {
-    /// Reads what is stored of the turns that were said in `origin`, under `target`.
+    /// Reads what is stored of the turns that were said in `origin`, under `target` and numbers from `from` on: none of the
+    /// turns that are to be looked at has a lesser one.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn load(capture: &'c Capture<'d>, target: &SessionId, origin: &SessionId) -> Result<Self, Failure> {
+    pub fn load(capture: &'c Capture<'d>, target: &SessionId, origin: &SessionId, from: i64) -> Result<Self, Failure> {
         let mut session = Self { capture, target: target.clone(), origin: origin.clone(), stored: BTreeMap::new() };
-        session.read().map_err(crate::db::Error::from)?;
+        session.read(from).map_err(crate::db::Error::from)?;
         Ok(session)
     }
 
-    fn read(&mut self) -> rusqlite::Result<()> {
+    fn read(&mut self, from: i64) -> rusqlite::Result<()> {
         let mut statement = self.capture.transaction().prepare(
             "SELECT turn_number, role, text FROM bodies
-             WHERE session_id = ?1 AND origin_session_id = ?2 AND role IN ('user', 'assistant')",
+             WHERE session_id = ?1 AND origin_session_id = ?2 AND turn_number >= ?3 AND role IN ('user', 'assistant')",
         )?;
-        let mut rows = statement.query([self.target.as_str(), self.origin.as_str()])?;
+        let mut rows = statement.query(params![self.target.as_str(), self.origin.as_str(), from])?;
         let mut halves: BTreeMap<i64, (Option<String>, Option<String>)> = BTreeMap::new();
         while let Some(row) = rows.next()? {
             let (number, role, text): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
@@ -114,6 +116,23 @@ impl<'c, 'd> Session<'c, 'd> {
         Ok(pairs)
     }
 
+    /// The places of those turns that nothing changes any more, the ones in front of `over`, which are not stored and may
+    /// yet be: a later Stop can prove one.
+    ///
+    /// # Errors
+    /// The transcript has changed.
+    pub fn left(&self, turns: &[(u64, Turn)], over: u64, transcript: &Transcript) -> Result<Vec<u64>, Failure> {
+        let mut left = Vec::new();
+        for (place, turn) in turns.iter().filter(|(place, turn)| *place < over && turn.completed(true)) {
+            // What follows a stored answer is to be stored, too.
+            let stored = self.last_stored(turn, transcript)?;
+            if stored.is_none_or(|stored| turn.answer(Some(stored.row)).is_some()) {
+                left.push(*place);
+            }
+        }
+        Ok(left)
+    }
+
     /// The last answer of the turn that is stored.
     fn last_stored(&self, turn: &Turn, transcript: &Transcript) -> Result<Option<Stored>, Failure> {
         if let Some(reply) = turn.replies.iter().rev().find(|reply| self.is_answer(reply)) {
@@ -154,7 +173,8 @@ impl<'c, 'd> Session<'c, 'd> {
     }
 }
 
-fn number_of(reply: &Reply) -> i64 {
+/// The number of a turn whose answer ends with this row.
+pub fn number_of(reply: &Reply) -> i64 {
     i64::try_from(reply.index).unwrap_or(i64::MAX)
 }
 
