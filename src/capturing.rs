@@ -7,12 +7,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::Connection;
 use throughline_parsers::codex::Uuid;
+use throughline_parsers::pack::{Pack, Packer, Unpacker};
 
-use crate::db::capture::{Capture, CodexTurn};
+use crate::db::capture::{Capture, CodexTurn, Place, Sums};
 use crate::db::{self, schema};
 use crate::error::Error;
-use crate::hosts::codex::texts::{Texts, Threads};
+use crate::hosts::codex::captured::{self, Behind};
+use crate::hosts::codex::session;
+use crate::hosts::codex::texts::{Texts, Threads, TurnTexts};
 use crate::paths::Resolved;
+use crate::scan::checkpoint::Reader;
 use crate::scan::file::Mapping;
 use crate::stores::Stores;
 
@@ -51,6 +55,99 @@ pub struct Captured {
     pub changed: bool,
 }
 
+/// Captures one thread, which has been captured before and will be again: what was stored and what was read are remembered,
+/// and where they are still so, only what is new is read and compared.
+///
+/// # Errors
+/// As for [`threads`].
+pub fn thread(stores: &Stores, thread: Uuid, mapping: Mapping) -> Result<(), Failure> {
+    let Some(cache) = &stores.cache else {
+        return threads(stores, Which::Thread(thread), mapping, |_, _| {}).map(drop);
+    };
+    if go_on(stores, Reader::new(Some(cache), mapping), thread)? {
+        return Ok(());
+    }
+    let mut threads = Threads::look(stores, mapping)?;
+    let Some(texts) = threads.texts(thread)? else { return Ok(()) };
+    let mut database = schema::open(&stores.database())?;
+    let capture = Capture::begin(&mut database)?;
+    let Some(texts) = of_now(texts, &mut threads)? else { return Ok(()) };
+    store_within(&capture, &texts, now())?;
+    let note = texts.captured.as_ref().map(|captured| Note::of(&capture, captured)).transpose()?;
+    capture.commit()?;
+    if let (Some(captured), Some(note)) = (texts.captured, note) {
+        captured.store(cache, &stores.sessions_root(), note.packed());
+    }
+    Ok(())
+}
+
+/// Goes on with a thread from where its last capture left it; false where that cannot be done.
+fn go_on(stores: &Stores, reader: Reader<'_>, thread: Uuid) -> Result<bool, Failure> {
+    let root = stores.sessions_root();
+    let Some((known, note)) = captured::Captured::load(reader, &root, thread) else { return Ok(false) };
+    let mut database = schema::open(&stores.database())?;
+    // What is read now counts: nobody else writes meanwhile.
+    let capture = Capture::begin(&mut database)?;
+    let session = session(thread);
+    let Some(note) =
+        Note::unpack(&note).filter(|note| capture.sums(&session, None).is_ok_and(|sums| sums == note.sums))
+    else {
+        return Ok(false);
+    };
+    let (behind, known) = match known.read_on(reader) {
+        Ok(Some(read)) => read,
+        // It is read whole, and then every failure shows.
+        Ok(None) | Err(_) => return Ok(false),
+    };
+    let stored = capture.texts_behind(&session, note.place)?;
+    let turns: Vec<_> = behind.iter().map(|behind| as_stored(behind, &stored)).collect();
+    capture.store_codex_turns_behind(note.place, &thread.to_string(), &known.cwd, &turns, now())?;
+    let note = Note::of(&capture, &known)?;
+    capture.commit()?;
+    reader.cache.iter().for_each(|cache| known.store(cache, &root, note.packed()));
+    Ok(true)
+}
+
+/// What is to be in the database of a turn, where these texts are: number, role and text.
+fn as_stored<'b>(behind: &'b Behind, stored: &'b [(i64, String, String)]) -> CodexTurn<'b> {
+    let number = match behind {
+        Behind::Read(turn) => return turn.as_stored(),
+        Behind::AsStored(number) => *number,
+    };
+    let text = |role: &str| {
+        let text = stored.iter().find(|(of, its, _)| *of == number && its == role);
+        text.map(|(_, _, text)| text.as_str())
+    };
+    CodexTurn { turn_number: number, user: text("user"), assistant: text("assistant"), completed_at: None }
+}
+
+/// What the database has of a thread after a capture.
+struct Note {
+    sums: Sums,
+    /// Where the settled turns end.
+    place: Place,
+}
+
+impl Note {
+    fn of(capture: &Capture<'_>, captured: &captured::Captured) -> Result<Self, db::Error> {
+        let session = session(captured.thread);
+        let place = capture.place_of(&session, captured.last.unwrap_or(0))?;
+        Ok(Self { sums: capture.sums(&session, None)?, place })
+    }
+
+    fn packed(&self) -> Vec<u8> {
+        let mut packer = Packer::default();
+        self.sums.pack(&mut packer);
+        [self.place.0, self.place.1].into_iter().for_each(|number| packer.signed(number));
+        packer.finish()
+    }
+
+    fn unpack(bytes: &[u8]) -> Option<Self> {
+        let mut unpacker = Unpacker::new(bytes);
+        Some(Self { sums: Sums::unpack(&mut unpacker)?, place: (unpacker.signed()?, unpacker.signed()?) })
+    }
+}
+
 /// Captures threads, and tells before each one how many of how many are done.
 ///
 /// # Errors
@@ -87,15 +184,17 @@ pub fn threads(
 /// still so once the others are kept out. Else it is read again then.
 fn store(database: &mut Connection, threads: &mut Threads<'_>, read: Texts) -> Result<Option<Captured>, Failure> {
     let capture = Capture::begin(database)?;
-    let texts = match read.are_of_now() {
-        true => Some(read),
-        false => threads.texts(read.thread)?,
-    };
-    let Some(texts) = texts else { return Ok(None) };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let changed = store_within(&capture, &texts, i64::try_from(now.as_millis()).unwrap_or(i64::MAX))?;
+    let Some(texts) = of_now(read, threads)? else { return Ok(None) };
+    let changed = store_within(&capture, &texts, now())?;
     capture.commit()?;
     Ok(Some(Captured { thread: texts.thread, cwd: texts.cwd, turns: texts.turns.len(), changed }))
+}
+
+fn of_now(read: Texts, threads: &mut Threads<'_>) -> Result<Option<Texts>, Failure> {
+    Ok(match read.are_of_now() {
+        true => Some(read),
+        false => threads.texts(read.thread)?,
+    })
 }
 
 /// Stores the texts of a thread as of a moment, in milliseconds since the epoch; tells whether the database had others.
@@ -110,15 +209,23 @@ pub fn store_texts(database: &mut Connection, texts: &Texts, now: i64) -> Result
 }
 
 fn store_within(capture: &Capture<'_>, texts: &Texts, now: i64) -> Result<bool, db::Error> {
-    let turns: Vec<_> = texts
-        .turns
-        .iter()
-        .map(|turn| CodexTurn {
-            turn_number: turn.number,
-            user: turn.user.as_deref(),
-            assistant: turn.assistant.as_deref(),
-            completed_at: turn.completed_at,
-        })
-        .collect();
+    let turns: Vec<_> = texts.turns.iter().map(TurnTexts::as_stored).collect();
     capture.store_codex_thread(&texts.thread.to_string(), &texts.cwd, &turns, now)
+}
+
+impl TurnTexts {
+    fn as_stored(&self) -> CodexTurn<'_> {
+        CodexTurn {
+            turn_number: self.number,
+            user: self.user.as_deref(),
+            assistant: self.assistant.as_deref(),
+            completed_at: self.completed_at,
+        }
+    }
+}
+
+/// The present time, in milliseconds since the epoch.
+pub fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }

@@ -18,8 +18,9 @@
 //! ```
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use throughline_parsers::json::MAX_WHOLE;
+use throughline_parsers::pack::{Pack, Packer, Unpacker};
 use throughline_parsers::text;
 
 use super::Error;
@@ -145,7 +146,68 @@ impl<'c> Capture<'c> {
     ) -> Result<bool, Error> {
         let session = format!("codex:{thread}");
         self.move_session(&session, project_path, now)?;
-        self.store_exactly(&session, turns, now)
+        self.store_exactly(&session, START, turns, now)
+    }
+
+    /// The same where the session holds all turns up to this place already: afterwards it holds exactly these behind it.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read or written.
+    pub fn store_codex_turns_behind(
+        &self,
+        place: Place,
+        thread: &str,
+        project_path: &str,
+        turns: &[CodexTurn<'_>],
+        now: i64,
+    ) -> Result<bool, Error> {
+        let session = format!("codex:{thread}");
+        self.move_session(&session, project_path, now)?;
+        self.store_exactly(&session, place, turns, now)
+    }
+
+    /// What there is of a session, or of what was said of it in one origin, in sums.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn sums(&self, session: &str, origin: Option<&str>) -> Result<Sums, Error> {
+        let mut sums = self.transaction.prepare_cached(
+            "SELECT count(*), ifnull(max(id), 0), ifnull(sum(octet_length(text)), 0) FROM bodies
+             WHERE session_id = ?1 AND (?2 IS NULL OR origin_session_id = ?2)",
+        )?;
+        Ok(sums.query_row(params![session, origin], |row| {
+            Ok(Sums { count: row.get(0)?, last_id: row.get(1)?, octets: row.get(2)? })
+        })?)
+    }
+
+    /// The texts that a session holds behind a place: number, role and text.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn texts_behind(&self, session: &str, place: Place) -> Result<Vec<(i64, String, String)>, Error> {
+        let mut texts = self.transaction.prepare_cached(
+            "SELECT turn_number, role, text FROM bodies WHERE session_id = ?1 AND (created_at, id) > (?2, ?3)",
+        )?;
+        let texts =
+            texts.query_map(params![session, place.0, place.1], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        Ok(texts.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Where the last row of a turn stands; the start where the turn has none.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn place_of(&self, session: &str, turn_number: i64) -> Result<Place, Error> {
+        let mut place = self.transaction.prepare_cached(
+            "SELECT created_at, id FROM bodies WHERE session_id = ?1 AND origin_session_id = ?1 AND turn_number = ?2
+             ORDER BY created_at DESC, id DESC LIMIT 1",
+        )?;
+        let place = place.query_row(params![session, turn_number], |row| Ok((row.get(0)?, row.get(1)?)));
+        Ok(place.optional()?.unwrap_or(START))
     }
 
     /// Inserts the rows of one turn behind everything the session has.
@@ -187,8 +249,8 @@ impl<'c> Capture<'c> {
         Ok(rows.next()?.map_or(Ok(0), |row| row.get(0))?)
     }
 
-    fn store_exactly(&self, session: &str, turns: &[CodexTurn<'_>], now: i64) -> Result<bool, Error> {
-        let (kept, end) = self.stored_start(session, turns)?;
+    fn store_exactly(&self, session: &str, place: Place, turns: &[CodexTurn<'_>], now: i64) -> Result<bool, Error> {
+        let (kept, end) = self.stored_start(session, place, turns)?;
         let deleted = self.delete_behind(session, end)?;
         for turn in &turns[kept..] {
             let at = turn.completed_at.unwrap_or(now);
@@ -202,14 +264,14 @@ impl<'c> Capture<'c> {
         Ok(changed)
     }
 
-    /// How many turns from the first on are stored as they should be, and where the last of them ends.
-    fn stored_start(&self, session: &str, turns: &[CodexTurn<'_>]) -> Result<(usize, Place), Error> {
+    /// How many turns from the first on are stored behind a place as they should be, and where the last of them ends.
+    fn stored_start(&self, session: &str, place: Place, turns: &[CodexTurn<'_>]) -> Result<(usize, Place), Error> {
         let mut stored = self.transaction.prepare_cached(
             "SELECT id, created_at, origin_session_id, turn_number, role, text FROM bodies
-             WHERE session_id = ?1 ORDER BY created_at, id",
+             WHERE session_id = ?1 AND (created_at, id) > (?2, ?3) ORDER BY created_at, id",
         )?;
-        let mut rows = stored.query([session])?;
-        let mut end = START;
+        let mut rows = stored.query(params![session, place.0, place.1])?;
+        let mut end = place;
         for (equal, turn) in turns.iter().enumerate() {
             let mut end_of_turn = end;
             for wanted in wanted_rows(session, turn) {
@@ -242,9 +304,30 @@ const USER: &str = "user";
 const ASSISTANT: &str = "assistant";
 
 /// Where a row stands in its session: (`created_at`, `id`).
-type Place = (i64, i64);
+pub type Place = (i64, i64);
 /// In front of every row.
 const START: Place = (i64::MIN, i64::MIN);
+
+/// What tells whether the rows of a session are those that were stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sums {
+    /// How many there are.
+    pub count: i64,
+    /// The greatest id.
+    pub last_id: i64,
+    /// The length of all texts, in bytes.
+    pub octets: i64,
+}
+
+impl Pack for Sums {
+    fn pack(&self, packer: &mut Packer) {
+        [self.count, self.last_id, self.octets].into_iter().for_each(|number| packer.signed(number));
+    }
+
+    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        Some(Self { count: unpacker.signed()?, last_id: unpacker.signed()?, octets: unpacker.signed()? })
+    }
+}
 
 /// A row as it should be stored.
 struct Wanted<'a> {

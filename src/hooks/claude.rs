@@ -13,12 +13,12 @@ mod receipts;
 use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension};
 use throughline_parsers::claude::Turn;
 
 use super::{Failure, Payload};
+use crate::capturing::now;
 use crate::db::capture::Capture;
 use crate::db::schema;
 use crate::error::Error;
@@ -67,8 +67,7 @@ pub fn stop(stores: &Stores, payload: &Payload) -> Result<(), Failure> {
     let (first, left) = known.as_ref().map_or((0, &[][..]), |known| (known.over, &known.left));
     let turns = reached.turns(first, left)?;
     let mut session = Session::load(&capture, &target, &origin, least_number(&turns))?;
-    let (looked_at, proven) =
-        reached.marked(&turns, &marker, |turn| session.is_stored(turn, &reached.transcript))?;
+    let (looked_at, proven) = reached.marked(&turns, &marker, |turn| session.is_stored(turn, &reached.transcript))?;
     capture.keep_session(target.as_str(), &project.to_string_lossy(), now())?;
     let mut pairs = Vec::new();
     for (n, (_, turn)) in looked_at.iter().enumerate() {
@@ -129,9 +128,4 @@ fn project_of(database: &Connection, origin: &SessionId, payload: &Payload) -> R
 fn directory(named: &OsStr) -> Option<PathBuf> {
     let path = Path::new(named);
     (path.is_absolute() && path.is_dir()).then(|| path.to_path_buf())
-}
-
-fn now() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }

@@ -4,7 +4,7 @@
 //! nothing is waited for. The next read sees the completion, and finds the texts.
 
 use super::{Failure, Payload};
-use crate::capturing::{self, Which};
+use crate::capturing;
 use crate::scan::file::Mapping;
 use crate::stores::Stores;
 
@@ -14,6 +14,5 @@ use crate::stores::Stores;
 /// The payload names no thread, its rollouts cannot be read, or the database cannot be written.
 pub fn capture(stores: &Stores, payload: &Payload, mapping: Mapping) -> Result<(), Failure> {
     let thread = payload.text("session_id").and_then(|id| id.parse().ok()).ok_or(Failure::Payload)?;
-    capturing::threads(stores, Which::Thread(thread), mapping, |_, _| {})?;
-    Ok(())
+    Ok(capturing::thread(stores, thread, mapping)?)
 }

@@ -22,7 +22,7 @@ use throughline_parsers::claude::Turns;
 pub use self::verify::{Checked, Report, Verdict, verify};
 use crate::cache::{About, Blocks, Cache, MOST_BYTES};
 use crate::hooks::claude::captured::Captured;
-use crate::hosts::codex::Members;
+use crate::hosts::codex::{self, Members};
 use crate::paths::Resolved;
 use crate::scan::checkpoint::Checkpoint;
 use crate::scan::followed::Followed;
@@ -220,7 +220,9 @@ impl Content {
             About::Rollout => Checkpoint::unpack(&mut blocks).map(Box::new).map(Self::Rollout),
             About::Transcript => Followed::unpack(&mut blocks).map(Box::new).map(Self::Turns),
             About::Captured => {
-                let (log, turns) = Captured::about(&blocks.next_block()?)?;
+                let first = blocks.next_block()?;
+                // A transcript's has one block, a thread's more.
+                let (log, turns) = codex::captured::Captured::about(&mut blocks).or_else(|| Captured::about(&first))?;
                 Some(Self::Captured(log, turns))
             }
         }

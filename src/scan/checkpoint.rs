@@ -156,7 +156,8 @@ impl<'c> Reader<'c> {
         let Ok(contents) = rollout.read(state, of.end, self.mapping)? else { return Ok(None) };
         // One that was found unchanged is stored again only when that makes it certain.
         let same = stamps == rollout.stamps && (stamps.settled(taken) || !stamps.settled(self.now));
-        let proof = if same { None } else { proof_of(rollout, &contents.state).map(|new| new.with_slice_behind(&proof)) };
+        let proof =
+            if same { None } else { proof_of(rollout, &contents.state).map(|new| new.with_slice_behind(&proof)) };
         let (stamps, packed) = (rollout.stamps, rollout.packed);
         Ok(Some(ReadRollout { contents, stamps, taken: self.now, chained, packed, proof }))
     }
@@ -197,6 +198,25 @@ impl Of {
 }
 
 impl Checkpoint {
+    /// That of an open rollout which was read whole up to this state; `None` where it is not worth one, or cannot be read
+    /// on.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn of(listed: &Listed, rollout: &Rollout, contents: &Contents, now: Moment) -> io::Result<Option<Self>> {
+        let state = &contents.state;
+        let is_worth_it = !rollout.packed && rollout.stamps.size >= WORTH_KEEPING && state.offset > 0;
+        // What was written while it was read may be in there or not.
+        let proof = match is_worth_it && rollout.now()?.can_have_grown_from(&rollout.stamps) {
+            true => proof_of(rollout, state),
+            false => None,
+        };
+        let of = Of { path: listed.path.clone(), end: None };
+        let (stamps, has_tail, state) = (rollout.stamps, contents.has_tail(), state.clone());
+        let checkpoint = |proof| Self { of, stamps, taken: now, packed: false, has_tail, state, chained: None, proof };
+        Ok(proof.map(checkpoint))
+    }
+
     fn load(cache: &Cache, of: &Of) -> Option<Self> {
         Self::unpack(&mut cache.load(&of.name())?).filter(|checkpoint| checkpoint.of == *of)
     }
@@ -247,7 +267,7 @@ impl Checkpoint {
     }
 
     /// The checkpoint as it is saved, with what its pairs came to.
-    fn save(&self, chained: Option<&Chained<'_>>) -> Vec<u8> {
+    pub fn save(&self, chained: Option<&Chained<'_>>) -> Vec<u8> {
         let pairs = chained.map_or(0, |chained| chained.prefixes.len());
         let mut packer = Packer::with_capacity(self.about_bytes(pairs));
         packer.counted(self.of.path.as_os_str().as_bytes());

@@ -118,7 +118,8 @@ impl<S: Follow> Followed<S> {
     /// # Errors
     /// The transcript cannot be read.
     pub fn is_as_read_anew(&self) -> io::Result<Option<bool>> {
-        let Some(transcript) = Transcript::open(&self.path)?.filter(|transcript| self.has_only_grown(transcript)) else {
+        let Some(transcript) = Transcript::open(&self.path)?.filter(|transcript| self.has_only_grown(transcript))
+        else {
             return Ok(None);
         };
         let part = transcript.up_to(self.offset);
@@ -168,13 +169,7 @@ impl<S: Follow> Followed<S> {
     fn has_only_grown(&self, transcript: &Transcript) -> bool {
         let Some(proof) = &self.proof else { return false };
         transcript.stamps.can_have_grown_from(&self.stamps)
-            && proof.holds(
-                self.offset.min(FIRST),
-                self.offset,
-                &self.rows,
-                self.state.recent(),
-                &reader(transcript),
-            )
+            && proof.holds(self.offset.min(FIRST), self.offset, &self.rows, self.state.recent(), &reader(transcript))
     }
 
     fn load(cache: &Cache, path: &Path) -> Option<Self> {

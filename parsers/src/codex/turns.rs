@@ -165,6 +165,23 @@ impl Turns {
         Self { keeping: true, ..Self::default() }
     }
 
+    /// From here on texts are kept in memory, those of unfinished turns too: `fetch` gives the texts that were read before the
+    /// state was saved. Turns that are over have none.
+    ///
+    /// # Errors
+    /// [`MissingRow`] when `fetch` cannot: the file is not the one that was read.
+    pub fn keep_texts(&mut self, mut fetch: impl FnMut(RowRef) -> Option<String>) -> Result<(), MissingRow> {
+        self.keeping = true;
+        let Waiting { messages, kept, .. } = &mut self.waiting;
+        messages.keep(kept, &mut fetch)?;
+        for Turn { state, kept, .. } in &mut self.turns {
+            if let State::Open(messages) = state {
+                messages.keep(kept, &mut fetch)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes the next row. `fetch` gives the text ([`said_in`](super::said_in)) of this row or of one that was read before
     /// the state was saved.
     ///
@@ -357,6 +374,11 @@ impl Turn {
         (!texts.is_empty()).then(|| texts.join("\n\n"))
     }
 
+    /// Whether nothing changes it any more.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Over(_))
+    }
+
     /// How it completed, if it did.
     pub fn completed(&self) -> Option<Completed> {
         match self.state {
@@ -399,6 +421,19 @@ impl Messages {
             }
         }
         true
+    }
+
+    /// Keeps the texts of all messages.
+    fn keep(
+        &self,
+        kept: &mut Vec<(Role, String)>,
+        mut fetch: impl FnMut(RowRef) -> Option<String>,
+    ) -> Result<(), MissingRow> {
+        kept.clear();
+        for said in &self.said {
+            kept.push((said.role, fetch(said.at).filter(|text| !text.is_empty()).ok_or(MissingRow)?));
+        }
+        Ok(())
     }
 
     /// The digests of both roles' joined texts.

@@ -7,7 +7,6 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rusqlite::params;
 use throughline_parsers::claude::Turns;
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 use throughline_parsers::text::Digest;
@@ -15,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::cache::{About, Cache, Name};
 use crate::db;
-use crate::db::capture::Capture;
+use crate::db::capture::{Capture, Sums};
 use crate::receipts::{SessionId, Store};
 
 /// Where the turns of one transcript are captured.
@@ -42,17 +41,9 @@ pub struct Captured {
     pub has_receipt: bool,
     /// A print of these turns.
     print: u128,
-    bodies: Bodies,
+    bodies: Sums,
     /// A print of the receipts: a store that was lost and made anew can be as long as it was.
     receipts: u128,
-}
-
-/// What tells whether the bodies of a session are those that were stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Bodies {
-    count: i64,
-    last_id: i64,
-    octets: i64,
 }
 
 impl Captured {
@@ -75,7 +66,7 @@ impl Captured {
         let receipts_hold =
             known.receipts == print_of_store(receipts) && (known.left.is_empty() || receipts.history_floor() == 1);
         let turns_hold = print_of(turns, known.over) == Some(known.print);
-        Ok(match receipts_hold && turns_hold && Bodies::of(subject, capture)? == known.bodies {
+        Ok(match receipts_hold && turns_hold && subject.sums(capture)? == known.bodies {
             true => Some(known),
             false => None,
         })
@@ -101,7 +92,7 @@ impl Captured {
         left: Vec<u64>,
         capture: &Capture<'_>,
     ) -> Result<Option<Self>, db::Error> {
-        let (over, bodies) = (turns.over(), Bodies::of(subject, capture)?);
+        let (over, bodies) = (turns.over(), subject.sums(capture)?);
         let print = print_of(turns, over);
         Ok(print.map(|print| Self { over, left, has_receipt: false, print, bodies, receipts: 0 }))
     }
@@ -123,8 +114,7 @@ impl Captured {
         packer.number(self.left.len() as u64);
         self.left.iter().for_each(|turn| packer.number(*turn));
         self.has_receipt.pack(packer);
-        let Bodies { count, last_id, octets } = self.bodies;
-        [count, last_id, octets].into_iter().for_each(|number| packer.signed(number));
+        self.bodies.pack(packer);
         [self.print, self.receipts].into_iter().for_each(|print| packer.raw(&print.to_le_bytes()));
     }
 
@@ -136,7 +126,7 @@ impl Captured {
         let over = unpacker.number().filter(|_| is_subject)?;
         let left = (0..unpacker.number()?).map(|_| unpacker.number()).collect::<Option<_>>()?;
         let has_receipt = bool::unpack(unpacker)?;
-        let bodies = Bodies { count: unpacker.signed()?, last_id: unpacker.signed()?, octets: unpacker.signed()? };
+        let bodies = Sums::unpack(unpacker)?;
         let mut print = || Some(u128::from_le_bytes(unpacker.raw(16)?.try_into().ok()?));
         Some(Self { over, left, has_receipt, print: print()?, bodies, receipts: print()? })
     }
@@ -146,17 +136,9 @@ impl Subject<'_> {
     fn name(self) -> Name {
         Name::of(About::Captured, &[self.transcript.as_os_str().as_bytes()])
     }
-}
 
-impl Bodies {
-    fn of(subject: Subject<'_>, capture: &Capture<'_>) -> Result<Self, db::Error> {
-        let mut sums = capture.transaction().prepare_cached(
-            "SELECT count(*), ifnull(max(id), 0), ifnull(sum(octet_length(text)), 0) FROM bodies
-             WHERE session_id = ?1 AND origin_session_id = ?2",
-        )?;
-        Ok(sums.query_row(params![subject.target.as_str(), subject.origin.as_str()], |row| {
-            Ok(Self { count: row.get(0)?, last_id: row.get(1)?, octets: row.get(2)? })
-        })?)
+    fn sums(self, capture: &Capture<'_>) -> Result<Sums, db::Error> {
+        capture.sums(self.target.as_str(), Some(self.origin.as_str()))
     }
 }
 

@@ -5,6 +5,7 @@
 //! the project in it with where their chains end, and a checkpoint per rollout that was read. A read then looks whether
 //! anything can have changed, and reads what has.
 
+pub mod captured;
 mod members;
 pub mod texts;
 mod threads;
@@ -22,6 +23,7 @@ use throughline_parsers::text::Digest;
 
 pub use self::members::Members;
 use self::members::{Member, Read, Root};
+pub use self::threads::session;
 use self::threads::{Failure, File, Line, ReadChain};
 use super::{Candidate, Needs};
 use crate::cache::{About, Name};
@@ -97,6 +99,7 @@ struct Gathered {
 }
 
 /// A tree that was looked at.
+#[derive(Debug)]
 struct Learned {
     tree: Tree,
     /// A digest of what there is; 0 without a cache.
@@ -105,12 +108,7 @@ struct Learned {
 
 impl Learned {
     /// Looks at the tree below a root.
-    fn look(
-        reader: Reader<'_>,
-        root: &Path,
-        earlier: Option<Tree>,
-        suspects: &HashSet<PathBuf>,
-    ) -> io::Result<Self> {
+    fn look(reader: Reader<'_>, root: &Path, earlier: Option<Tree>, suspects: &HashSet<PathBuf>) -> io::Result<Self> {
         let tree = Tree::look(Look { root, now: reader.now, suspects }, earlier)?;
         let content = reader.cache.map_or(0, |_| tree.content());
         Ok(Self { tree, content })
@@ -296,6 +294,13 @@ fn known_tree(reader: Reader<'_>, root: &Path) -> Option<Tree> {
     let mut saved = reader.trusted()?.load(&root_name(root))?;
     let (table, rest) = (saved.next_block()?, saved.next_block()?);
     Tree::take_up(root, &table, &rest)
+}
+
+/// Whether the tree below a root can only be the one of this content.
+fn root_holds(reader: Reader<'_>, root: &Path, content: u64) -> bool {
+    let table = reader.trusted().and_then(|cache| cache.load(&root_name(root))?.next_block());
+    let table = table.and_then(|table| Table::unpack(root, &table));
+    table.is_some_and(|table| table.content == content && table.holds(root, reader.now))
 }
 
 fn root_name(root: &Path) -> Name {

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use throughline_parsers::codex::{Meta, Role, Turn, Uuid};
+use throughline_parsers::codex::{Meta, Role, Turn, Turns, Uuid};
 
+use super::captured::Captured;
 use super::threads::{Failure, Line, ReadTexts};
 use super::{Learned, TRIES, consistently, files_of, known_tree};
 use crate::error::Error;
@@ -13,11 +14,10 @@ use crate::scan::checkpoint::Reader;
 use crate::scan::file::{Mapping, Rollout};
 use crate::scan::folders::Listed;
 use crate::scan::stamps::Stamps;
-use crate::scan::tree::Tree;
 use crate::stores::Stores;
 
 /// What capture stores of a thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Texts {
     /// The thread.
     pub thread: Uuid,
@@ -25,6 +25,8 @@ pub struct Texts {
     pub cwd: String,
     /// Its turns: the completed ones in the order of the chain, then the others; none without any text.
     pub turns: Vec<TurnTexts>,
+    /// What a later capture of the thread can go on from.
+    pub captured: Option<Box<Captured>>,
     /// The files that they were read from: what they were then.
     files: Vec<(Listed, Stamps)>,
 }
@@ -55,7 +57,7 @@ pub struct TurnTexts {
 pub struct Threads<'s> {
     stores: &'s Stores,
     mapping: Mapping,
-    tree: Tree,
+    learned: Learned,
 }
 
 impl<'s> Threads<'s> {
@@ -65,16 +67,16 @@ impl<'s> Threads<'s> {
     /// A folder cannot be listed or a rollout cannot be read.
     pub fn look(stores: &'s Stores, mapping: Mapping) -> Result<Self, Error> {
         let root = stores.sessions_root();
-        let tree = consistently(stores, mapping, |reader| Ok(tree(reader, &root)?))?;
-        Ok(Self { stores, mapping, tree })
+        let learned = consistently(stores, mapping, |reader| Ok(look(reader, &root)?))?;
+        Ok(Self { stores, mapping, learned })
     }
 
     /// The threads of which a file says that a person began it; in this project, if one is given. In the order of their
     /// ids, which is that of their beginnings.
     pub fn ids(&self, project: Option<&Resolved>) -> Vec<Uuid> {
-        let of_project = |cwd: &str| project.is_none_or(|project| self.tree.is_inside(cwd, project));
+        let of_project = |cwd: &str| project.is_none_or(|project| self.learned.tree.is_inside(cwd, project));
         let is_wanted = |meta: &Meta| meta.root && meta.cwd.as_deref().is_some_and(of_project);
-        let wanted = self.tree.threads().filter(|(_, meta)| is_wanted(meta));
+        let wanted = self.learned.tree.threads().filter(|(_, meta)| is_wanted(meta));
         let mut ids: Vec<Uuid> =
             wanted.map(|(known, meta)| meta.thread().unwrap_or(known.listed.name.thread)).collect();
         ids.sort_unstable();
@@ -90,9 +92,11 @@ impl<'s> Threads<'s> {
     pub fn texts(&mut self, thread: Uuid) -> Result<Option<Texts>, Error> {
         for _ in 0..TRIES {
             let reader = Reader::new(None, self.mapping);
-            let files = files_of(&self.tree, thread);
+            let files = files_of(&self.learned.tree, thread);
             let line = Line::current(thread, &files, reader);
-            match line.and_then(|line| line.map_or(Ok(None), |line| texts_of(&line, thread, reader))) {
+            match line
+                .and_then(|line| line.map_or(Ok(None), |line| texts_of(&line, thread, self.learned.content, reader)))
+            {
                 Err(Failure::Changed) => *self = Self::look(self.stores, self.mapping)?,
                 Err(Failure::Io(error)) => return Err(Error::internal(error)),
                 Ok(texts) => return Ok(texts),
@@ -103,36 +107,55 @@ impl<'s> Threads<'s> {
 }
 
 /// The tree below the root, as much of it as is not remembered looked at.
-fn tree(reader: Reader<'_>, root: &Path) -> std::io::Result<Tree> {
+fn look(reader: Reader<'_>, root: &Path) -> std::io::Result<Learned> {
     let earlier = known_tree(reader, root);
     let learned = Learned::look(reader, root, earlier, &HashSet::new())?;
     learned.store(reader, root);
-    Ok(learned.tree)
+    Ok(learned)
 }
 
-fn texts_of(line: &Line<'_>, thread: Uuid, reader: Reader<'_>) -> Result<Option<Texts>, Failure> {
+fn texts_of(line: &Line<'_>, thread: Uuid, content: u64, reader: Reader<'_>) -> Result<Option<Texts>, Failure> {
     let Meta { root: true, cwd: Some(cwd), .. } = &line.file().meta else { return Ok(None) };
     if !Path::new(cwd).is_absolute() {
         return Ok(None);
     }
-    let (mut completed, mut others, mut numbered) = (Vec::new(), Vec::new(), 1..);
-    let ReadTexts { parts, files } = line.texts(reader)?;
+    let ReadTexts { parts, files, checkpoint } = line.texts(reader)?;
+    let (mut completed, mut others, mut first) = (Vec::new(), Vec::new(), 1);
     for (contents, copied) in &parts {
-        let (mut ended, open): (Vec<_>, Vec<_>) = contents
-            .turns()
-            .own(thread, *copied)
-            .filter(|turn| turn.number.is_some())
-            .zip(numbered.by_ref())
-            .partition(|(turn, _)| turn.completed().is_some());
-        ended.sort_by_key(|(turn, _)| turn.completed().map(|completed| completed.order));
+        let (ended, open) = ordered_from(first, contents.turns(), thread, *copied);
+        first += (ended.len() + open.len()) as i64;
         completed.extend(ended);
         others.extend(open);
     }
-    let with_text = |(turn, number): (&Turn, i64)| {
-        let [user, assistant] = [Role::User, Role::Assistant].map(|role| turn.text(role));
-        let completed_at = turn.completed().map(|completed| completed.at);
-        (user.is_some() || assistant.is_some()).then_some(TurnTexts { number, user, assistant, completed_at })
-    };
-    let turns = completed.into_iter().chain(others).filter_map(with_text).collect();
-    Ok(Some(Texts { thread, cwd: cwd.clone(), turns, files }))
+    let turns = completed.into_iter().chain(others).filter_map(|(turn, number)| texts_of_turn(turn, number)).collect();
+    let captured = checkpoint.map(|checkpoint| Captured::of(thread, cwd, content, checkpoint, &line.file().meta));
+    Ok(Some(Texts { thread, cwd: cwd.clone(), turns, files, captured: captured.map(Box::new) }))
+}
+
+/// A thread's turns with their ordinals among the numbered ones: those that completed, in the order of their endings, and
+/// the others.
+pub fn ordered(turns: &Turns, thread: Uuid, copied: bool) -> (Vec<Numbered<'_>>, Vec<Numbered<'_>>) {
+    ordered_from(1, turns, thread, copied)
+}
+
+/// A turn and its ordinal.
+pub type Numbered<'t> = (&'t Turn, i64);
+
+fn ordered_from(first: i64, turns: &Turns, thread: Uuid, copied: bool) -> (Vec<Numbered<'_>>, Vec<Numbered<'_>>) {
+    let numbered = turns.own(thread, copied).filter(|turn| turn.number.is_some()).zip(first..);
+    let (mut completed, others): (Vec<_>, Vec<_>) = numbered.partition(|(turn, _)| turn.completed().is_some());
+    completed.sort_by_key(|(turn, _)| order_of(turn));
+    (completed, others)
+}
+
+/// The place of a completed turn's ending among those of its file.
+pub fn order_of(turn: &Turn) -> Option<u64> {
+    turn.completed().map(|completed| completed.order)
+}
+
+/// What is stored of a turn; `None` without any text.
+pub fn texts_of_turn(turn: &Turn, number: i64) -> Option<TurnTexts> {
+    let [user, assistant] = [Role::User, Role::Assistant].map(|role| turn.text(role));
+    let completed_at = turn.completed().map(|completed| completed.at);
+    (user.is_some() || assistant.is_some()).then_some(TurnTexts { number, user, assistant, completed_at })
 }
