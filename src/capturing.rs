@@ -3,13 +3,14 @@
 //! Hooks do this for the thread that calls them; [`threads`] does it for those that were written without hooks. (Claude's
 //! transcripts get their bodies from the Stop hook only: without it nothing proves that a turn is complete.)
 
+use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::Connection;
 use throughline_parsers::codex::Uuid;
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 
-use crate::db::capture::{Capture, CodexTurn, Place, Sums};
+use crate::db::capture::{Capture, CodexTurn, END, Place, START, Sums};
 use crate::db::{self, schema};
 use crate::error::Error;
 use crate::hosts::codex::captured::{self, Behind};
@@ -73,7 +74,7 @@ pub fn thread(stores: &Stores, thread: Uuid, mapping: Mapping) -> Result<(), Fai
     let capture = Capture::begin(&mut database)?;
     let Some(texts) = of_now(texts, &mut threads)? else { return Ok(()) };
     store_within(&capture, &texts, now())?;
-    let note = texts.captured.as_ref().map(|captured| Note::of(&capture, captured)).transpose()?;
+    let note = texts.captured.as_ref().map(|captured| Note::default().of_now(&capture, captured)).transpose()?;
     capture.commit()?;
     if let (Some(captured), Some(note)) = (texts.captured, note) {
         captured.store(cache, &stores.sessions_root(), note.packed());
@@ -81,31 +82,38 @@ pub fn thread(stores: &Stores, thread: Uuid, mapping: Mapping) -> Result<(), Fai
     Ok(())
 }
 
-/// Goes on with a thread from where its last capture left it; false where that cannot be done.
+/// Goes on with a thread from where its last capture left it; false where that cannot be done, and it has to be read whole:
+/// then every failure shows.
 fn go_on(stores: &Stores, reader: Reader<'_>, thread: Uuid) -> Result<bool, Failure> {
     let root = stores.sessions_root();
-    let Some((known, note)) = captured::Captured::load(reader, &root, thread) else { return Ok(false) };
-    let mut database = schema::open(&stores.database())?;
-    // What is read now counts: nobody else writes meanwhile.
-    let capture = Capture::begin(&mut database)?;
-    let session = session(thread);
-    let Some(note) =
-        Note::unpack(&note).filter(|note| capture.sums(&session, None).is_ok_and(|sums| sums == note.sums))
-    else {
-        return Ok(false);
+    let Some(note) = captured::Captured::note(reader, &root, thread) else { return Ok(false) };
+    // The log is read on while the database is opened.
+    let read_on = || {
+        let (known, found) = captured::Captured::load(reader, &root, thread)?;
+        known.read_on(reader).ok()?.filter(|_| found == note)
     };
-    let (behind, known) = match known.read_on(reader) {
-        Ok(Some(read)) => read,
-        // It is read whole, and then every failure shows.
-        Ok(None) | Err(_) => return Ok(false),
-    };
-    let stored = capture.texts_behind(&session, note.place)?;
-    let turns: Vec<_> = behind.iter().map(|behind| as_stored(behind, &stored)).collect();
-    capture.store_codex_turns_behind(note.place, &thread.to_string(), &known.cwd, &turns, now())?;
-    let note = Note::of(&capture, &known)?;
-    capture.commit()?;
-    reader.cache.iter().for_each(|cache| known.store(cache, &root, note.packed()));
-    Ok(true)
+    thread::scope(|scope| {
+        let log = scope.spawn(read_on);
+        let mut database = schema::open(&stores.database())?;
+        let capture = Capture::begin(&mut database)?;
+        let session = session(thread);
+        // Where the rows are those that the last capture left, nobody has stored more than was read now.
+        let note = Note::unpack(&note).map(|note| Ok::<_, db::Error>(note.holds(&capture, &session)?.then_some(note)));
+        let note = note.transpose()?.flatten();
+        let (Some(note), Some((behind, known))) = (note, log.join().unwrap_or_default()) else { return Ok(false) };
+        let stored = capture.texts_behind(&session, note.place)?;
+        let turns: Vec<_> = behind.iter().map(|behind| as_stored(behind, &stored)).collect();
+        capture.store_codex_turns_behind(note.place, &thread.to_string(), &known.cwd, &turns, now())?;
+        let note = note.of_now(&capture, &known)?.packed();
+        capture.commit()?;
+        if let Some(cache) = reader.cache {
+            let root = root.clone();
+            cache.aside(move |cache| known.store(cache, &root, note));
+            drop(database);
+            cache.finish();
+        }
+        Ok(true)
+    })
 }
 
 /// What is to be in the database of a turn, where these texts are: number, role and text.
@@ -121,30 +129,48 @@ fn as_stored<'b>(behind: &'b Behind, stored: &'b [(i64, String, String)]) -> Cod
     CodexTurn { turn_number: number, user: text("user"), assistant: text("assistant"), completed_at: None }
 }
 
-/// What the database has of a thread after a capture.
+/// What the database has of the settled turns of a thread after a capture.
 struct Note {
     sums: Sums,
-    /// Where the settled turns end.
+    /// Where they end.
     place: Place,
+    /// What stood behind them.
+    behind: Sums,
+}
+
+impl Default for Note {
+    fn default() -> Self {
+        Self { sums: Sums::default(), place: START, behind: Sums::default() }
+    }
 }
 
 impl Note {
-    fn of(capture: &Capture<'_>, captured: &captured::Captured) -> Result<Self, db::Error> {
+    /// The same when more turns are settled.
+    fn of_now(self, capture: &Capture<'_>, captured: &captured::Captured) -> Result<Self, db::Error> {
         let session = session(captured.thread);
-        let place = capture.place_of(&session, captured.last.unwrap_or(0))?;
-        Ok(Self { sums: capture.sums(&session, None)?, place })
+        let place = captured.last.map_or(Ok(START), |last| capture.place_of(&session, last))?;
+        let sums = self.sums.and(capture.sums_between(&session, self.place, place)?);
+        Ok(Self { sums, place, behind: capture.sums_between(&session, place, END)? })
+    }
+
+    /// Whether the rows of the thread are still those that the capture left.
+    fn holds(&self, capture: &Capture<'_>, session: &str) -> Result<bool, db::Error> {
+        Ok(capture.sums_between(session, START, self.place)? == self.sums
+            && capture.sums_between(session, self.place, END)? == self.behind)
     }
 
     fn packed(&self) -> Vec<u8> {
         let mut packer = Packer::default();
         self.sums.pack(&mut packer);
+        self.behind.pack(&mut packer);
         [self.place.0, self.place.1].into_iter().for_each(|number| packer.signed(number));
         packer.finish()
     }
 
     fn unpack(bytes: &[u8]) -> Option<Self> {
         let mut unpacker = Unpacker::new(bytes);
-        Some(Self { sums: Sums::unpack(&mut unpacker)?, place: (unpacker.signed()?, unpacker.signed()?) })
+        let (sums, behind) = (Sums::unpack(&mut unpacker)?, Sums::unpack(&mut unpacker)?);
+        Some(Self { sums, behind, place: (unpacker.signed()?, unpacker.signed()?) })
     }
 }
 

@@ -18,7 +18,7 @@
 //! ```
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, TransactionBehavior, params};
 use throughline_parsers::json::MAX_WHOLE;
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 use throughline_parsers::text;
@@ -167,19 +167,32 @@ impl<'c> Capture<'c> {
         self.store_exactly(&session, place, turns, now)
     }
 
-    /// What there is of a session, or of what was said of it in one origin, in sums.
+    /// What a session holds of one origin, in sums.
     ///
     /// # Errors
     ///
     /// The database cannot be read.
-    pub fn sums(&self, session: &str, origin: Option<&str>) -> Result<Sums, Error> {
-        let mut sums = self.transaction.prepare_cached(
-            "SELECT count(*), ifnull(max(id), 0), ifnull(sum(octet_length(text)), 0) FROM bodies
-             WHERE session_id = ?1 AND (?2 IS NULL OR origin_session_id = ?2)",
-        )?;
-        Ok(sums.query_row(params![session, origin], |row| {
-            Ok(Sums { count: row.get(0)?, last_id: row.get(1)?, octets: row.get(2)? })
-        })?)
+    pub fn sums_of(&self, session: &str, origin: &str) -> Result<Sums, Error> {
+        self.sums("session_id = ?1 AND origin_session_id = ?2", params![session, origin])
+    }
+
+    /// What a session holds behind one place up to another, in sums.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn sums_between(&self, session: &str, from: Place, to: Place) -> Result<Sums, Error> {
+        self.sums(
+            "session_id = ?1 AND (created_at, id) > (?2, ?3) AND (created_at, id) <= (?4, ?5)",
+            params![session, from.0, from.1, to.0, to.1],
+        )
+    }
+
+    fn sums(&self, which: &str, of: impl Params) -> Result<Sums, Error> {
+        let mut sums = self.transaction.prepare_cached(&format!(
+            "SELECT count(*), ifnull(max(id), 0), ifnull(sum(octet_length(text)), 0) FROM bodies WHERE {which}"
+        ))?;
+        Ok(sums.query_row(of, |row| Ok(Sums { count: row.get(0)?, last_id: row.get(1)?, octets: row.get(2)? }))?)
     }
 
     /// The texts that a session holds behind a place: number, role and text.
@@ -306,10 +319,12 @@ const ASSISTANT: &str = "assistant";
 /// Where a row stands in its session: (`created_at`, `id`).
 pub type Place = (i64, i64);
 /// In front of every row.
-const START: Place = (i64::MIN, i64::MIN);
+pub const START: Place = (i64::MIN, i64::MIN);
+/// Behind every row.
+pub const END: Place = (i64::MAX, i64::MAX);
 
-/// What tells whether the rows of a session are those that were stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What tells whether rows of a session are those that were stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// How many there are.
     pub count: i64,
@@ -317,6 +332,15 @@ pub struct Sums {
     pub last_id: i64,
     /// The length of all texts, in bytes.
     pub octets: i64,
+}
+
+impl Sums {
+    /// Those of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let last_id = self.last_id.max(other.last_id);
+        Self { count: self.count + other.count, last_id, octets: self.octets + other.octets }
+    }
 }
 
 impl Pack for Sums {

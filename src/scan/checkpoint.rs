@@ -203,16 +203,17 @@ impl Checkpoint {
     ///
     /// # Errors
     /// It cannot be looked at.
-    pub fn of(listed: &Listed, rollout: &Rollout, contents: &Contents, now: Moment) -> io::Result<Option<Self>> {
-        let state = &contents.state;
+    pub fn of(listed: &Listed, rollout: &Rollout, contents: Contents, now: Moment) -> io::Result<Option<Self>> {
+        let has_tail = contents.has_tail();
+        let state = contents.state;
         let is_worth_it = !rollout.packed && rollout.stamps.size >= WORTH_KEEPING && state.offset > 0;
         // What was written while it was read may be in there or not.
         let proof = match is_worth_it && rollout.now()?.can_have_grown_from(&rollout.stamps) {
-            true => proof_of(rollout, state),
+            true => proof_of(rollout, &state),
             false => None,
         };
         let of = Of { path: listed.path.clone(), end: None };
-        let (stamps, has_tail, state) = (rollout.stamps, contents.has_tail(), state.clone());
+        let stamps = rollout.stamps;
         let checkpoint = |proof| Self { of, stamps, taken: now, packed: false, has_tail, state, chained: None, proof };
         Ok(proof.map(checkpoint))
     }

@@ -40,7 +40,7 @@ impl State {
 }
 
 /// What a rollout holds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Contents {
     /// What it holds up to its last LF.
     pub state: State,

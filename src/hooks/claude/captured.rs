@@ -138,7 +138,7 @@ impl Subject<'_> {
     }
 
     fn sums(self, capture: &Capture<'_>) -> Result<Sums, db::Error> {
-        capture.sums(self.target.as_str(), Some(self.origin.as_str()))
+        capture.sums_of(self.target.as_str(), self.origin.as_str())
     }
 }
 

@@ -61,7 +61,12 @@ impl Captured {
         captured
     }
 
-    /// What is remembered of a thread, with what its capture left there, if its files can only be the same.
+    /// What its capture left with what is remembered of a thread.
+    pub fn note(reader: Reader<'_>, root: &Path, thread: Uuid) -> Option<Vec<u8>> {
+        reader.trusted()?.load(&name(root, thread))?.next_block()
+    }
+
+    /// What is remembered of a thread, with that note, if its files can only be the same.
     pub fn load(reader: Reader<'_>, root: &Path, thread: Uuid) -> Option<(Self, Vec<u8>)> {
         let cache = reader.trusted()?;
         let mut blocks = cache.load(&name(root, thread))?;
@@ -108,12 +113,13 @@ impl Captured {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn read_on(self, reader: Reader<'_>) -> Result<Option<(Vec<Behind>, Self)>, Failure> {
+    pub fn read_on(mut self, reader: Reader<'_>) -> Result<Option<(Vec<Behind>, Self)>, Failure> {
         let Some(listed) = self.checkpoint.listed() else { return Ok(None) };
         let Some(rollout) = Rollout::open(&listed)?.filter(|rollout| self.checkpoint.has_only_grown(rollout)) else {
             return Ok(None);
         };
-        let mut state = self.checkpoint.state.clone();
+        let mut state = std::mem::take(&mut self.checkpoint.state);
+        let copied = state.copied;
         let over: HashSet<u64> =
             state.turns.turns().iter().filter(|turn| turn.is_over()).filter_map(|turn| turn.number).collect();
         let fetch = |at: RowRef| {
@@ -124,8 +130,10 @@ impl Captured {
             return Ok(None);
         }
         let Ok(contents) = rollout.read(state, None, reader.mapping)? else { return Ok(None) };
-        let Some(behind) = self.behind(&contents, &over) else { return Ok(None) };
-        let Some(checkpoint) = Checkpoint::of(&listed, &rollout, &contents, reader.now)? else { return Ok(None) };
+        let Some(behind) = self.behind(&contents, &over).filter(|_| contents.copied() == copied) else {
+            return Ok(None);
+        };
+        let Some(checkpoint) = Checkpoint::of(&listed, &rollout, contents, reader.now)? else { return Ok(None) };
         let mut captured = Self { checkpoint, ..self };
         captured.settle();
         Ok(Some((behind, captured)))
@@ -134,9 +142,6 @@ impl Captured {
     /// The turns of these contents behind the settled ones; `None` where these are not the first ones any more. Of the turns
     /// with numbers in `over` the texts are not at hand: they were over before.
     fn behind(&self, contents: &Contents, over: &HashSet<u64>) -> Option<Vec<Behind>> {
-        if contents.copied() != self.checkpoint.state.copied {
-            return None;
-        }
         let (completed, others) = ordered(contents.turns(), self.thread, contents.copied() || self.meta.forked);
         let settled = usize::try_from(self.settled.turns).ok()?;
         let last = settled.checked_sub(1).map_or(Some(0), |last| order_of(completed.get(last)?.0));

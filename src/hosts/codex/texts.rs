@@ -10,7 +10,7 @@ use super::threads::{Failure, Line, ReadTexts};
 use super::{Learned, TRIES, consistently, files_of, known_tree};
 use crate::error::Error;
 use crate::paths::Resolved;
-use crate::scan::checkpoint::Reader;
+use crate::scan::checkpoint::{Checkpoint, Reader};
 use crate::scan::file::{Mapping, Rollout};
 use crate::scan::folders::Listed;
 use crate::scan::stamps::Stamps;
@@ -119,7 +119,7 @@ fn texts_of(line: &Line<'_>, thread: Uuid, content: u64, reader: Reader<'_>) -> 
     if !Path::new(cwd).is_absolute() {
         return Ok(None);
     }
-    let ReadTexts { parts, files, checkpoint } = line.texts(reader)?;
+    let ReadTexts { mut parts, files, only } = line.texts(reader)?;
     let (mut completed, mut others, mut first) = (Vec::new(), Vec::new(), 1);
     for (contents, copied) in &parts {
         let (ended, open) = ordered_from(first, contents.turns(), thread, *copied);
@@ -128,6 +128,10 @@ fn texts_of(line: &Line<'_>, thread: Uuid, content: u64, reader: Reader<'_>) -> 
         others.extend(open);
     }
     let turns = completed.into_iter().chain(others).filter_map(|(turn, number)| texts_of_turn(turn, number)).collect();
+    let checkpoint = match only.zip(parts.pop()) {
+        Some(((listed, rollout), (contents, _))) => Checkpoint::of(&listed, &rollout, contents, reader.now)?,
+        None => None,
+    };
     let captured = checkpoint.map(|checkpoint| Captured::of(thread, cwd, content, checkpoint, &line.file().meta));
     Ok(Some(Texts { thread, cwd: cwd.clone(), turns, files, captured: captured.map(Box::new) }))
 }

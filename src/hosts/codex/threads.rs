@@ -11,7 +11,7 @@ use throughline_parsers::codex::{self, Meta, Turn, Turns, Uuid};
 use throughline_parsers::text::Digest;
 
 use crate::chain::{Chain, Host, Pair};
-use crate::scan::checkpoint::{Chained, Checkpoint, Of, ReadRollout, Reader, packed};
+use crate::scan::checkpoint::{Chained, Of, ReadRollout, Reader, packed};
 use crate::scan::file::Rollout;
 use crate::scan::folders::Listed;
 use crate::scan::reading::{Contents, State};
@@ -95,8 +95,8 @@ pub struct ReadTexts {
     pub parts: Vec<(Contents, bool)>,
     /// The files: what they were when they were opened.
     pub files: Vec<(Listed, Stamps)>,
-    /// Where a later reading can go on, if there is but one file.
-    pub checkpoint: Option<Checkpoint>,
+    /// The file, if there is but one.
+    pub only: Option<(Listed, Rollout)>,
 }
 
 impl<'f> Line<'f> {
@@ -229,7 +229,7 @@ impl<'f> Line<'f> {
     /// # Errors
     /// A file cannot be read, or is not what it was.
     pub fn texts(&self, reader: Reader<'_>) -> Result<ReadTexts, Failure> {
-        let (mut parts, mut files, mut checkpoint) = (Vec::new(), Vec::new(), None);
+        let (mut parts, mut files, mut only) = (Vec::new(), Vec::new(), None);
         for (file, end) in &self.files {
             let rollout = Rollout::open(&file.listed)?.ok_or(Failure::Changed)?;
             let read = rollout.read(State::start(Turns::keeping_texts()), *end, reader.mapping)?;
@@ -238,15 +238,13 @@ impl<'f> Line<'f> {
             if contents.meta().is_none() {
                 break;
             }
-            if self.files.len() == 1 {
-                checkpoint = Checkpoint::of(&file.listed, &rollout, &contents, reader.now)?;
-            }
             let copied = contents.copied() || file.meta.forked;
             parts.push((contents, copied));
             files.push((file.listed.clone(), rollout.stamps));
+            only = (self.files.len() == 1).then(|| (file.listed.clone(), rollout));
         }
         parts.reverse();
-        Ok(ReadTexts { parts, files, checkpoint })
+        Ok(ReadTexts { parts, files, only })
     }
 }
 
