@@ -14,5 +14,6 @@ mod pieces;
 mod places;
 mod pollers;
 mod remembering;
+mod resumed;
 mod samples;
 mod ticks;
