@@ -3,11 +3,10 @@
 //! Hooks do this for the thread that calls them; [`threads`] does it for those that were written without hooks. (Claude's
 //! transcripts get their bodies from the Stop hook only: without it nothing proves that a turn is complete.)
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use rusqlite::Connection;
 use throughline_parsers::codex::Uuid;
 
+use crate::clock::now_ms;
 use crate::db::capture::{Capture, CodexTurn};
 use crate::db::{self, schema};
 use crate::error::Error;
@@ -92,8 +91,7 @@ fn store(database: &mut Connection, threads: &mut Threads<'_>, read: Texts) -> R
         false => threads.texts(read.thread)?,
     };
     let Some(texts) = texts else { return Ok(None) };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let changed = store_within(&capture, &texts, i64::try_from(now.as_millis()).unwrap_or(i64::MAX))?;
+    let changed = store_within(&capture, &texts, now_ms())?;
     capture.commit()?;
     Ok(Some(Captured { thread: texts.thread, cwd: texts.cwd, turns: texts.turns.len(), changed }))
 }

@@ -31,11 +31,13 @@
 pub mod cache;
 pub mod capturing;
 pub mod chain;
+pub mod clock;
 pub mod db;
 pub mod demo;
 pub mod error;
 pub mod hooks;
 pub mod hosts;
+pub mod lock;
 pub mod observer;
 pub mod paths;
 pub mod private_file;
@@ -43,6 +45,7 @@ pub mod receipts;
 pub mod remembered;
 pub mod resolving;
 pub mod scan;
+pub mod session_name;
 pub mod stores;
 
 pub use error::{Error, Kind};

@@ -15,4 +15,15 @@ mod places;
 mod pollers;
 mod remembering;
 mod samples;
+mod session_name;
 mod ticks;
+
+// The random transcripts of sessions with names, and their model, are those of the parsers' own tests.
+#[path = "../../parsers/tests/naive/name.rs"]
+mod naive_name;
+#[path = "../../parsers/tests/naive/rows.rs"]
+mod naive_rows;
+#[path = "../../parsers/tests/transcript/named.rs"]
+mod named;
+#[path = "../../parsers/tests/spelling/mod.rs"]
+mod spelling;

@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(unreadable(&format!(" \0\0{WHOLE} \0"), true), [0..3, 3 + len..5 + len]);
         assert_eq!(unreadable(&format!("{cut}{WHOLE}x"), true), [0..40, 40 + len..41 + len]);
         // Of a line that may go on only what stands in front of a whole object is known.
-        assert_eq!(unreadable(&format!("\0{WHOLE}\0{cut}"), false), [0..1]);
+        assert_eq!(unreadable(&format!("\0{WHOLE}\0{cut}"), false), vec![0..1; 1]);
         assert_eq!(unreadable(&cut.repeat(9), true).len(), 8);
     }
 
