@@ -26,7 +26,8 @@
 //! The data goes one way: [`scan`] finds rollouts and their rows, `throughline-parsers` makes turns of them, [`hosts`]
 //! makes a [`chain`] per thread, [`observer`] chooses the entries that are asked for, [`db`] projects their bodies. What was
 //! read once is remembered in the [`cache`], so that the next read costs what changed. What writes goes through
-//! [`private_file`]: [`receipts`], the cache and the database.
+//! [`private_file`]: [`receipts`], the cache and the database. Another question than the Observer's is whether a session has
+//! shown its name: [`session_name`].
 
 pub mod cache;
 pub mod capturing;

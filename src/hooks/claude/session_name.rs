@@ -25,7 +25,7 @@ use crate::stores::Stores;
 pub struct Told {
     /// The answer that refuses something, one line of JSON for stdout.
     pub refusal: Option<String>,
-    /// Why the name was not checked, a word for stderr.
+    /// Why nothing is refused though a name may not have been shown, a word for stderr.
     pub reason: Option<&'static str>,
 }
 
