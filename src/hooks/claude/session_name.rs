@@ -71,12 +71,12 @@ fn guarded(
     }));
     match looked.unwrap_or(Err(Trouble::Internal)) {
         Ok(told) => told,
-        Err(trouble) => unchecked(log, event, digest, Outcome::Failed(trouble)),
+        Err(trouble) => let_through(log, event, digest, Outcome::Failed(trouble)),
     }
 }
 
-/// It was not checked, and goes on.
-fn unchecked(log: &Log, event: Event, session: Option<Digest>, outcome: Outcome) -> Told {
+/// It goes on, and why is told.
+fn let_through(log: &Log, event: Event, session: Option<Digest>, outcome: Outcome) -> Told {
     log.record(event, session, outcome);
     Told { refusal: None, reason: Some(outcome.reason()) }
 }
@@ -122,7 +122,7 @@ impl Check<'_> {
             Verdict::Absent if self.change(State::refuse)? == Some(true) => {
                 Ok(self.refuse(&json!({"decision": "block", "reason": self.instruction(&state.name)})))
             }
-            Verdict::Absent => Ok(unchecked(self.log, self.event, Some(self.digest()), Outcome::LetGo)),
+            Verdict::Absent => Ok(let_through(self.log, self.event, Some(self.digest()), Outcome::LetGo)),
         }
     }
 
@@ -137,7 +137,7 @@ impl Check<'_> {
     }
 
     fn unavailable(&self, reason: Reason) -> Told {
-        unchecked(self.log, self.event, Some(self.digest()), Outcome::Unavailable(reason))
+        let_through(self.log, self.event, Some(self.digest()), Outcome::Unavailable(reason))
     }
 
     fn refuse(&self, refusal: &Value) -> Told {
