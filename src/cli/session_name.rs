@@ -141,7 +141,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             with_session(session, |stores, session| Ok(of_status(&session_name::status(stores, session)?, *json)))
         }
         Command::Check(CheckArguments { transcript, name, json }) => {
-            super::print(&of_verdict(session_name::verdict(transcript, name), *json))
+            let cache = Stores::from_env().and_then(|stores| stores.cache);
+            super::print(&of_verdict(session_name::verdict(transcript, name, cache.as_ref()), *json))
         }
     }
 }

@@ -71,8 +71,7 @@ pub fn stop(stores: &Stores, payload: &Payload) -> Result<(), Failure> {
     let (first, left) = known.as_ref().map_or((0, &[][..]), |known| (known.over, &known.left));
     let turns = reached.turns(first, left)?;
     let mut session = Session::load(&capture, &target, &origin, least_number(&turns))?;
-    let (looked_at, proven) =
-        reached.marked(&turns, &marker, |turn| session.is_stored(turn, &reached.transcript))?;
+    let (looked_at, proven) = reached.marked(&turns, &marker, |turn| session.is_stored(turn, &reached.transcript))?;
     capture.keep_session(target.as_str(), &project.to_string_lossy(), now_ms())?;
     let mut pairs = Vec::new();
     for (n, (_, turn)) in looked_at.iter().enumerate() {

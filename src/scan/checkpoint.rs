@@ -156,7 +156,8 @@ impl<'c> Reader<'c> {
         let Ok(contents) = rollout.read(state, of.end, self.mapping)? else { return Ok(None) };
         // One that was found unchanged is stored again only when that makes it certain.
         let same = stamps == rollout.stamps && (stamps.settled(taken) || !stamps.settled(self.now));
-        let proof = if same { None } else { proof_of(rollout, &contents.state).map(|new| new.with_slice_behind(&proof)) };
+        let proof =
+            if same { None } else { proof_of(rollout, &contents.state).map(|new| new.with_slice_behind(&proof)) };
         let (stamps, packed) = (rollout.stamps, rollout.packed);
         Ok(Some(ReadRollout { contents, stamps, taken: self.now, chained, packed, proof }))
     }

@@ -85,11 +85,7 @@ fn not_kept() -> io::Error {
 ///
 /// # Errors
 /// The stream's.
-pub fn lines<S: Spelling>(
-    source: &impl Source,
-    offset: u64,
-    mut each: impl FnMut(&Line, &[u8]),
-) -> io::Result<u64> {
+pub fn lines<S: Spelling>(source: &impl Source, offset: u64, mut each: impl FnMut(&Line, &[u8])) -> io::Result<u64> {
     lend(|buffer| {
         let scanner = Scanner::<S>::default();
         // Lines that were let go come again, and those in front of them too: so they are gathered by their places first.

@@ -7,16 +7,14 @@
 
 pub mod diagnostics;
 pub mod own_command;
+mod scan;
 pub mod state;
 
-use std::io;
-use std::path::Path;
+pub use scan::verdict;
 
-use throughline_parsers::claude::{NameScan, Reason, Verdict};
 use throughline_parsers::text::fold;
 
 use crate::receipts::SessionId;
-use crate::scan::transcript::Transcript;
 use crate::stores::Stores;
 use state::{Error, Place, State};
 
@@ -72,18 +70,6 @@ pub fn status(stores: &Stores, session: &SessionId) -> Result<Status, Error> {
         Some(state) if state.is_pending() => Status::Pending(state.name),
         Some(state) => Status::Shown(state.name),
     })
-}
-
-/// Whether a transcript shows this name where it had to. One that is not there, or cannot be read, is none.
-pub fn verdict(transcript: &Path, name: &str) -> Verdict {
-    let scan = Transcript::open(transcript).ok().flatten().and_then(|transcript| scanned(&transcript).ok());
-    scan.map_or(Verdict::Unavailable(Reason::MissingTranscript), |scan| scan.verdict(name))
-}
-
-fn scanned(transcript: &Transcript) -> io::Result<NameScan> {
-    let mut scan = NameScan::default();
-    transcript.rows(0, |read| scan.apply(read.row))?;
-    Ok(scan)
 }
 
 /// The sessions whose names are pending.

@@ -96,23 +96,33 @@ enum Window {
 }
 
 impl NameScan {
-    /// Takes the next row.
-    pub fn apply(&mut self, row: &Row) {
+    /// Takes the next row, and tells whether it changed what is known of any name.
+    pub fn apply(&mut self, row: &Row) -> bool {
         if row.uuid.is_some_and(|uuid| !self.seen.insert(uuid)) {
-            return;
+            return false;
         }
+        let mut changed = false;
         match &row.sight {
             Sight::None => {}
-            Sight::Unreadable => self.windows.values_mut().for_each(Window::unreadable),
+            Sight::Unreadable => {
+                self.windows.values_mut().for_each(|window| changed |= window.becomes(window.unreadable()));
+            }
             Sight::Minted(names) => {
-                names.iter().for_each(|name| self.windows.entry(*name).or_insert(Window::Open).mint());
+                for name in names {
+                    let before = self.windows.get(name).copied();
+                    let after = before.map_or(Window::Open, Window::minted);
+                    changed |= before != Some(after);
+                    self.windows.insert(*name, after);
+                }
             }
             Sight::Reply { begins_with_tool, text } => {
                 for (name, window) in &mut self.windows {
-                    window.reply(*begins_with_tool, text.map(|opening| opening == Opening::Block(*name)));
+                    let matches = text.map(|opening| opening == Opening::Block(*name));
+                    changed |= window.becomes(window.reply(*begins_with_tool, matches));
                 }
             }
         }
+        changed
     }
 
     /// Whether this name was shown, by the rows so far.
@@ -132,30 +142,33 @@ impl Window {
     const ALL: [Self; 6] =
         [Self::Open, Self::ToolFirst, Self::Corrupt, Self::Mismatched, Self::MismatchedCorrupt, Self::Shown];
 
-    fn mint(&mut self) {
-        if *self != Self::Shown {
-            *self = Self::Open;
-        }
+    /// Behind a mint.
+    fn minted(self) -> Self {
+        if self == Self::Shown { self } else { Self::Open }
     }
 
-    fn unreadable(&mut self) {
-        *self = match *self {
+    /// Behind something that cannot be read.
+    fn unreadable(self) -> Self {
+        match self {
             Self::Open => Self::Corrupt,
             Self::Mismatched => Self::MismatchedCorrupt,
             as_before => as_before,
-        };
+        }
     }
 
-    /// `matches` says whether the text matches, if there is one that can be seen.
-    fn reply(&mut self, begins_with_tool: bool, matches: Option<bool>) {
-        if begins_with_tool && *self == Self::Open {
-            *self = Self::ToolFirst;
-        }
-        *self = match (*self, matches) {
+    /// Behind a row of the agent; `matches` says whether its text matches, if there is one that can be seen.
+    fn reply(self, begins_with_tool: bool, matches: Option<bool>) -> Self {
+        let before = if begins_with_tool && self == Self::Open { Self::ToolFirst } else { self };
+        match (before, matches) {
             (Self::Open | Self::ToolFirst | Self::Corrupt, Some(true)) => Self::Shown,
             (Self::Open, Some(false)) => Self::Mismatched,
-            (as_before, _) => as_before,
-        };
+            _ => before,
+        }
+    }
+
+    /// Whether it was something else before.
+    fn becomes(&mut self, next: Self) -> bool {
+        std::mem::replace(self, next) != next
     }
 }
 

@@ -128,7 +128,9 @@ impl Check<'_> {
 
     fn verdict(&self, name: &str) -> Verdict {
         let path = transcript_path(self.stores, self.payload);
-        path.map_or(Verdict::Unavailable(Reason::MissingTranscript), |path| verdict(&path, name))
+        path.map_or(Verdict::Unavailable(Reason::MissingTranscript), |path| {
+            verdict(&path, name, self.stores.cache.as_ref())
+        })
     }
 
     fn see(&self, name: &str) -> Result<Told, Trouble> {

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::{BLOCK, Named, Step, assert_allowed, assert_unchecked, logged, missing, observed, refusal};
 use crate::home::Home;
+use crate::hooks::json_of;
 use crate::naive_name;
 use crate::named::{NAME, transcript};
 use crate::spelling::check;
@@ -93,27 +94,34 @@ fn a_later_sighting_counts_where_no_reply_was_a_readable_mismatch() {
     }
 }
 
-/// A tool, or the end of a turn, is refused only where the model says `absent`; and there it is.
+/// A tool, or the end of a turn, is refused only where the model says `absent`; and there it is. The transcript is large
+/// enough that each scan goes on where one before it has ended, if that still stands there.
 #[test]
 fn on_random_transcripts_only_what_the_model_calls_absent_is_refused() {
     let home = Home::new();
     let counts = [0; 3].map(Cell::new);
     let named = Named::new(&home, "random");
     // A turn, so that the Stop hook has something to store, and the name.
-    let begun = fs::read(&named.session.path).unwrap();
+    let mut begun = fs::read(&named.session.path).unwrap();
+    begun.extend(format!("{{\"type\":\"progress\",\"data\":\"{}\"}}\n", "x".repeat(300 << 10)).bytes());
     let fresh = fs::read(named.state_path()).unwrap();
-    check(120, transcript(), |rows| {
-        let bytes = [&begun[..], &rows.0].concat();
-        fs::write(&named.session.path, &bytes).unwrap();
-        fs::write(named.state_path(), &fresh).unwrap();
-        let (status, reason) = naive_name::check(&bytes, NAME);
-        for output in [named.before_tool(), named.stop(false)] {
-            prop_assert_eq!(refusal(&output).is_some(), status == "absent", "{:?} {:?}", status, reason);
+    check(100, (transcript(), 0..100_usize), |(rows, percent)| {
+        for len in [rows.0.len() * percent / 100, rows.0.len()] {
+            let bytes = [&begun[..], &rows.0[..len]].concat();
+            fs::write(&named.session.path, &bytes).unwrap();
+            fs::write(named.state_path(), &fresh).unwrap();
+            let (status, reason) = naive_name::check(&bytes, NAME);
+            for output in [named.before_tool(), named.stop(false)] {
+                prop_assert_eq!(refusal(&output).is_some(), status == "absent", "{:?} {:?}", status, reason);
+            }
+            prop_assert_eq!(named.state()["seen_for"].is_null(), status != "present");
+            let known = ["absent", "present", "unavailable"].iter().position(|known| *known == status).unwrap();
+            counts[known].update(|count| count + 1);
         }
-        prop_assert_eq!(named.state()["seen_for"].is_null(), status != "present");
-        let known = ["absent", "present", "unavailable"].iter().position(|known| *known == status).unwrap();
-        counts[known].update(|count| count + 1);
         Ok(())
     });
-    assert!(counts.iter().all(|count| count.get() > 4), "{counts:?}");
+    assert!(counts.iter().all(|count| count.get() > 8), "{counts:?}");
+    let remembered = home.throughline(&["cache", "status", "--json"]).output().unwrap();
+    let kinds = json_of(&remembered)["kinds"].clone();
+    assert_eq!(kinds[3], json!({"about": "transcript", "files": 2, "bytes": kinds[3]["bytes"]}), "turns and names");
 }
