@@ -4,12 +4,12 @@
 //! transcripts get their bodies from the Stop hook only: without it nothing proves that a turn is complete.)
 
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::Connection;
 use throughline_parsers::codex::Uuid;
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 
+use crate::clock::now_ms;
 use crate::db::capture::{Capture, CodexTurn, END, Place, START, Sums};
 use crate::db::{self, schema};
 use crate::error::Error;
@@ -73,7 +73,7 @@ pub fn thread(stores: &Stores, thread: Uuid, mapping: Mapping) -> Result<(), Fai
     let mut database = schema::open(&stores.database())?;
     let capture = Capture::begin(&mut database)?;
     let Some(texts) = of_now(texts, &mut threads)? else { return Ok(()) };
-    store_within(&capture, &texts, now())?;
+    store_within(&capture, &texts, now_ms())?;
     let note = texts.captured.as_ref().map(|captured| Note::default().of_now(&capture, captured)).transpose()?;
     capture.commit()?;
     if let (Some(captured), Some(note)) = (texts.captured, note) {
@@ -103,7 +103,7 @@ fn go_on(stores: &Stores, reader: Reader<'_>, thread: Uuid) -> Result<bool, Fail
         let (Some(note), Some((behind, known))) = (note, log.join().unwrap_or_default()) else { return Ok(false) };
         let stored = capture.texts_behind(&session, note.place)?;
         let turns: Vec<_> = behind.iter().map(|behind| as_stored(behind, &stored)).collect();
-        capture.store_codex_turns_behind(note.place, &thread.to_string(), &known.cwd, &turns, now())?;
+        capture.store_codex_turns_behind(note.place, &thread.to_string(), &known.cwd, &turns, now_ms())?;
         let note = note.of_now(&capture, &known)?.packed();
         capture.commit()?;
         if let Some(cache) = reader.cache {
@@ -211,7 +211,7 @@ pub fn threads(
 fn store(database: &mut Connection, threads: &mut Threads<'_>, read: Texts) -> Result<Option<Captured>, Failure> {
     let capture = Capture::begin(database)?;
     let Some(texts) = of_now(read, threads)? else { return Ok(None) };
-    let changed = store_within(&capture, &texts, now())?;
+    let changed = store_within(&capture, &texts, now_ms())?;
     capture.commit()?;
     Ok(Some(Captured { thread: texts.thread, cwd: texts.cwd, turns: texts.turns.len(), changed }))
 }
@@ -248,10 +248,4 @@ impl TurnTexts {
             completed_at: self.completed_at,
         }
     }
-}
-
-/// The present time, in milliseconds since the epoch.
-pub fn now() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }

@@ -26,16 +26,19 @@
 //! The data goes one way: [`scan`] finds rollouts and their rows, `throughline-parsers` makes turns of them, [`hosts`]
 //! makes a [`chain`] per thread, [`observer`] chooses the entries that are asked for, [`db`] projects their bodies. What was
 //! read once is remembered in the [`cache`], so that the next read costs what changed. What writes goes through
-//! [`private_file`]: [`receipts`], the cache and the database.
+//! [`private_file`]: [`receipts`], the cache and the database. Another question than the Observer's is whether a session has
+//! shown its name: [`session_name`].
 
 pub mod cache;
 pub mod capturing;
 pub mod chain;
+pub mod clock;
 pub mod db;
 pub mod demo;
 pub mod error;
 pub mod hooks;
 pub mod hosts;
+pub mod lock;
 pub mod observer;
 pub mod paths;
 pub mod private_file;
@@ -43,6 +46,7 @@ pub mod receipts;
 pub mod remembered;
 pub mod resolving;
 pub mod scan;
+pub mod session_name;
 pub mod stores;
 
 pub use error::{Error, Kind};

@@ -182,6 +182,33 @@ pub fn replace_like(path: &Path, content: &[u8], old: Option<&Metadata>) -> Resu
     Ok(())
 }
 
+/// Appends to a private file, made 0600 if it is absent, in one write. One that would grow beyond `most` bytes first takes
+/// the name `older`, in the place of the one before it.
+///
+/// The directory need not be private. Whoever calls this for the same file meanwhile may lose the older one.
+///
+/// # Errors
+///
+/// The file is there and not private, or the system refused.
+pub fn append(path: &Path, content: &[u8], most: u64, older: &Path) -> Result<(), Error> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error.into()),
+        Ok(found) => {
+            check_file_metadata(&found)?;
+            if found.len() > 0 && found.len() + content.len() as u64 > most {
+                sys::rename(path, older)?;
+            }
+        }
+    }
+    let file = match sys::create_new(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => sys::open_to_append(path)?,
+        created => created?,
+    };
+    check_file_metadata(&file.metadata()?)?;
+    Ok(sys::write(&file, content)?)
+}
+
 /// A file of a name nobody else has, removed on drop unless it was renamed.
 struct Temporary {
     path: Option<PathBuf>,
@@ -292,6 +319,10 @@ mod sys {
         // An unusual umask may have taken a bit of the owner's.
         set_mode(&file, FILE_MODE)?;
         Ok(file)
+    }
+
+    pub(super) fn open_to_append(path: &Path) -> io::Result<File> {
+        OpenOptions::new().append(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
     }
 
     pub(super) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
@@ -422,6 +453,32 @@ mod tests {
         assert!(replace(&path, b"new", Durability::Synced).is_err());
         assert_eq!(names(&directory), ["x"]);
         assert!(path.is_dir());
+    }
+
+    #[test]
+    fn what_is_appended_stands_behind_what_was_there_up_to_a_size() {
+        let (_root, directory) = store();
+        let (path, older) = (directory.join("x"), directory.join("x.1"));
+        let content = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        for (line, new, old) in [
+            ("one\n", "one\n", ""),
+            ("two\n", "one\ntwo\n", ""),
+            ("three\n", "three\n", "one\ntwo\n"),
+            ("four\n", "four\n", "three\n"),
+        ] {
+            append(&path, line.as_bytes(), 10, &older).unwrap();
+            assert_eq!((&*content(&path), &*content(&older)), (new, old));
+            assert_eq!(mode_of(&path), 0o600);
+        }
+        // One piece that is too large has a file of its own.
+        append(&path, b"a line that is longer\n", 10, &older).unwrap();
+        assert_eq!((&*content(&path), &*content(&older)), ("a line that is longer\n", "four\n"));
+        set_mode(&path, 0o644);
+        assert!(matches!(append(&path, b"", 10, &older), Err(Error::NotPrivate)));
+        fs::rename(&path, directory.join("y")).unwrap();
+        symlink("y", &path).unwrap();
+        assert!(append(&path, b"five\n", 10, &older).is_err());
+        assert_eq!(content(&directory.join("y")), "a line that is longer\n");
     }
 
     #[test]

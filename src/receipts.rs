@@ -27,13 +27,12 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
 use serde::{Serialize, Serializer};
 use throughline_parsers::json::{self, MAX_WHOLE, Object, Value};
 use throughline_parsers::text::{self, Digest};
 
+use crate::lock::{self, Lock};
 use crate::private_file::{self, Durability};
 
 /// The most receipts a store holds.
@@ -45,7 +44,6 @@ const SCHEMA: &str = "throughline.completed_turn_receipts.v1";
 const RECEIPT_SCHEMA: &str = "1.0";
 const HOST: &str = "claude";
 const ID_UNITS: usize = 4096;
-const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 /// Why receipts could not be read or written. The text never holds a path, an id or a digest.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +60,15 @@ pub enum Error {
     /// All sequence numbers are used up.
     #[error("the receipt store is full")]
     Full,
+}
+
+impl From<lock::Error> for Error {
+    fn from(error: lock::Error) -> Self {
+        match error {
+            lock::Error::File(error) => Self::File(error),
+            lock::Error::Held => Self::Lock,
+        }
+    }
 }
 
 /// Where the receipts of one project are.
@@ -104,7 +111,7 @@ impl Place {
     /// As for [`Place::load`]; the lock or its directory is not private, or the lock is not to be had.
     pub fn lock(&self) -> Result<Locked<'_>, Error> {
         private_file::ensure_directory(&self.directory)?;
-        let lock = lock(&self.directory.join(format!("{}.json.lock.sqlite", self.project)))?;
+        let lock = Lock::of(&self.path())?;
         let store = self.load()?.unwrap_or_else(|| Store::empty(self.project));
         Ok(Locked { place: self, store, _lock: lock })
     }
@@ -115,8 +122,7 @@ impl Place {
 pub struct Locked<'a> {
     place: &'a Place,
     store: Store,
-    /// Holds an open transaction; closing it lets the next writer in.
-    _lock: Connection,
+    _lock: Lock,
 }
 
 impl Locked<'_> {
@@ -427,29 +433,13 @@ fn exactly<'a, const N: usize>(object: Object<'a>, keys: [&str; N]) -> Option<[V
     Some(values.map(|value| value.expect("every key was found")))
 }
 
-/// Takes the lock, which is a transaction in a database of its own: other implementations of the store wait for the
-/// same one, and the system lets go of it when its holder dies.
-fn lock(path: &Path) -> Result<Connection, Error> {
-    // Before SQLite opens it, which would make it with another mode.
-    private_file::create_file(path)?;
-    private_file::check_file(path)?;
-    begin_immediate(path).map_err(|_| Error::Lock)
-}
-
-fn begin_immediate(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let lock = Connection::open_with_flags(path, flags)?;
-    lock.busy_timeout(BUSY_WAIT)?;
-    lock.execute_batch("BEGIN IMMEDIATE")?;
-    Ok(lock)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::time::Duration;
     use tempfile::TempDir;
 
     fn place() -> (TempDir, Place) {

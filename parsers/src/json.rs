@@ -88,16 +88,20 @@ impl<'a> Value<'a> {
 
     /// The value in its own spelling, for telling two values apart.
     pub fn spelled(self) -> String {
-        let raw = match self {
-            Value::Null => b"null".as_slice(),
+        String::from_utf8_lossy(self.raw()).into_owned()
+    }
+
+    /// The bytes of its spelling; of a string those between its quotes.
+    pub fn raw(self) -> &'a [u8] {
+        match self {
+            Value::Null => b"null",
             Value::Bool(true) => b"true",
             Value::Bool(false) => b"false",
             Value::Number(number) => number.0,
             Value::String(text) => text.raw,
             Value::Array(array) => array.0,
             Value::Object(object) => object.0,
-        };
-        String::from_utf8_lossy(raw).into_owned()
+        }
     }
 
     /// Whether the value says something: not `null`, not `false`, no zero, nothing empty.

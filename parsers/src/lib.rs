@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! blocks of bytes ─▶ lines::Scanner ─▶ codex::read_line ──▶ codex::Event ─▶ codex::Turns ─▶ completed turns
-//!                                   └▶ claude::read_line ─▶ claude::Row ──▶ claude::Turns ─▶ turns
+//!                                   └▶ claude::read_line ─▶ claude::Row ─┬▶ claude::Turns ─▶ turns
+//!                                                                        └▶ claude::NameScan ─▶ whether a name was shown
 //! ```
 //!
 //! ```

@@ -65,18 +65,19 @@ pub(crate) struct LineText<'l> {
     pub(crate) ended: bool,
 }
 
-/// An object of a line, read.
+/// What stands in a line.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece<T> {
-    pub(crate) value: T,
-    pub(crate) at: RowRef,
-    /// Something unreadable stands in front of it in its line.
-    pub(crate) damaged: bool,
+pub(crate) enum Piece<T> {
+    /// An object, read; `damaged` says that something that is no JSON stands in front of it.
+    Object { value: T, at: RowRef, damaged: bool },
+    /// No JSON, or a hole of NUL bytes: nobody knows what stood there.
+    Unreadable(RowRef),
 }
 
 impl<'l> LineText<'l> {
-    /// Calls `found` with every object, read by `read`, until that answers false. `next_row` finds where the next row may
-    /// begin in the bytes behind the start of something unreadable.
+    /// Calls `found` with every object, read by `read`, and with what cannot be read, in order, until that answers false.
+    /// `next_row` finds where the next row may begin in the bytes behind the start of something unreadable. At the end of
+    /// an unterminated line nothing is unreadable yet.
     pub(crate) fn for_each_object<T>(
         self,
         next_row: impl Fn(&[u8]) -> Option<usize>,
@@ -84,29 +85,36 @@ impl<'l> LineText<'l> {
         mut found: impl FnMut(Piece<T>) -> bool,
     ) {
         let Self { bytes, offset, ended } = self;
+        let place = |from: usize, to: usize| RowRef { offset: offset + from as u64, len: (to - from) as u64 };
         let mut at = if offset == 0 && bytes.starts_with(BOM) { BOM.len() } else { 0 };
         let mut unreadable = 0;
         loop {
+            let blank = at;
             at += bytes[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0)).count();
-            let Some(first) = bytes.get(at) else { return };
+            let hole = bytes[blank..at].contains(&0).then(|| Piece::Unreadable(place(blank, at)));
+            let Some(first) = bytes.get(at) else {
+                hole.filter(|_| ended).map(found);
+                return;
+            };
             let mut reader = Reader::new(bytes, at);
             let value = if *first == b'{' { read(&mut reader).map(Some) } else { reader.skip().map(|()| None) };
             match value {
                 Ok(value) => {
-                    let place = RowRef { offset: offset + at as u64, len: (reader.at() - at) as u64 };
-                    let piece = value.map(|value| Piece { value, at: place, damaged: unreadable > 0 });
-                    if piece.is_some_and(|piece| !found(piece)) {
+                    let (from, damaged) = (std::mem::replace(&mut at, reader.at()), unreadable > 0);
+                    let object = value.map(|value| Piece::Object { value, at: place(from, at), damaged });
+                    if !hole.into_iter().chain(object).all(&mut found) {
                         return;
                     }
-                    at = reader.at();
                 }
-                Err(Bad) => {
+                Err(Bad) if ended => {
                     unreadable += 1;
-                    match next_row(&bytes[at + 1..]) {
-                        Some(next) if ended && unreadable < PIECES => at += 1 + next,
-                        _ => return,
+                    let next = next_row(&bytes[at + 1..]).filter(|_| unreadable < PIECES).map(|next| at + 1 + next);
+                    let from = std::mem::replace(&mut at, next.unwrap_or(bytes.len()));
+                    if !found(Piece::Unreadable(place(from, at))) || next.is_none() {
+                        return;
                     }
                 }
+                Err(Bad) => return,
             }
         }
     }

@@ -4,6 +4,8 @@
 
 #[path = "naive/transcript.rs"]
 mod naive;
+#[path = "naive/rows.rs"]
+mod naive_rows;
 mod spelling;
 mod transcript;
 

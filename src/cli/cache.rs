@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
 use throughline::Stores;
 use throughline::remembered::{self, Checked, Cleared, Entry, Report, State, Status, Subject, Verdict};
 
@@ -70,11 +69,11 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     match &arguments.command {
         Command::Status(StatusArguments { json }) => {
             let status = remembered::status(&stores);
-            super::print(&if *json { line(&status) } else { of_status(&status) })
+            super::print(&if *json { super::line(&status) } else { of_status(&status) })
         }
         Command::Verify(VerifyArguments { json }) => {
             let report = remembered::verify(&stores);
-            let printed = super::print(&if *json { line(&report) } else { of_report(&report) });
+            let printed = super::print(&if *json { super::line(&report) } else { of_report(&report) });
             if report.is_sound() { printed } else { ExitCode::FAILURE }
         }
         Command::Clear(ClearArguments {}) => match remembered::clear(&stores) {
@@ -85,10 +84,6 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             }
         },
     }
-}
-
-fn line(answer: &impl Serialize) -> String {
-    serde_json::to_string(answer).expect("numbers and strings can be written") + "\n"
 }
 
 fn of_status(status: &Status) -> String {

@@ -17,10 +17,16 @@ use throughline::hooks::install::{self, Error, FileReport, Places, Report, Reque
 /// is kept beside it with .throughline-backup in its name, and what is registered already is not registered again.
 ///
 /// It is an error when the older Node tool has hooks for the same events; they are never touched.
+///
+/// With --session-name Claude Code gets a PreToolUse hook too, and both of its hooks may refuse what a session does that has
+/// a name and did not show it (see throughline session-name). Without it neither, also where it was there before.
 #[derive(Debug, Args)]
 pub struct InstallArguments {
     #[command(flatten)]
     which: WhichArguments,
+    /// Let Claude Code's hooks see to it that sessions show their names
+    #[arg(long)]
+    session_name: bool,
     /// Install beside hooks of the older tool
     #[arg(long)]
     force: bool,
@@ -57,24 +63,26 @@ struct WhichArguments {
 
 /// Registers the hooks.
 pub fn install(arguments: &InstallArguments) -> ExitCode {
-    run(&arguments.which, arguments.force, install::install, "installed")
+    let InstallArguments { which, force, session_name } = arguments;
+    run(which, *force, *session_name, install::install, "installed")
 }
 
 /// Removes them.
 pub fn uninstall(arguments: &UninstallArguments) -> ExitCode {
-    run(&arguments.which, arguments.force, install::uninstall, "removed")
+    run(&arguments.which, arguments.force, false, install::uninstall, "removed")
 }
 
 type Action = fn(&Places, &Request<'_>) -> Result<Report, Error>;
 
-fn run(arguments: &WhichArguments, force: bool, action: Action, done: &str) -> ExitCode {
+fn run(arguments: &WhichArguments, force: bool, session_name: bool, action: Action, done: &str) -> ExitCode {
     let (Some(places), Ok(program), Ok(directory)) = (Places::from_env(), env::current_exe(), env::current_dir())
     else {
         super::complain("throughline: there is no home directory, no current directory or no path of this program");
         return ExitCode::FAILURE;
     };
     let WhichArguments { claude, codex, project, dry_run } = *arguments;
-    let request = Request { program: &program, which: which(claude, codex, project, directory), dry_run, force };
+    let which = which(claude, codex, project, directory);
+    let request = Request { program: &program, which, dry_run, force, session_name };
     match action(&places, &request) {
         Ok(report) => {
             for warning in &report.warnings {

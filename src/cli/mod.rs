@@ -10,6 +10,7 @@ mod install;
 mod observer;
 mod older_tool;
 mod progress;
+mod session_name;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -17,6 +18,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use serde::Serialize;
 
 /// The exit code of wrong usage (`EX_USAGE`). Never 2: an agent takes a hook's 2 as "block".
 const USAGE: u8 = 64;
@@ -41,6 +43,7 @@ enum Command {
     Cache(cache::Arguments),
     Hook(hook::HookHelp),
     Capture(capture::Arguments),
+    SessionName(session_name::Arguments),
     Demo(demo::Arguments),
     Completions(completions::Arguments),
 }
@@ -68,6 +71,7 @@ fn run_others(arguments: Vec<OsString>) -> ExitCode {
         Ok(Command::Uninstall(arguments)) => install::uninstall(&arguments),
         Ok(Command::Cache(arguments)) => cache::run(&arguments),
         Ok(Command::Capture(arguments)) => capture::run(&arguments),
+        Ok(Command::SessionName(arguments)) => session_name::run(&arguments),
         Ok(Command::Demo(arguments)) => demo::run(&arguments),
         Ok(Command::Completions(arguments)) => completions::run(&arguments),
         // They were taken before; clap knows them for help and completions.
@@ -98,6 +102,11 @@ fn print(text: &str) -> ExitCode {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// An answer as one line of JSON.
+fn line(answer: &impl Serialize) -> String {
+    serde_json::to_string(answer).expect("numbers and strings can be written") + "\n"
 }
 
 /// Prints one line to stderr. There is no better place to say that even that failed.

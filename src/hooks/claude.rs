@@ -1,14 +1,18 @@
-//! The Stop hook of Claude Code: it stores the turns that are complete, and then publishes their receipts.
+//! The hooks of Claude Code. The Stop hook stores the turns that are complete, and then publishes their receipts.
 //!
 //! A transcript does not say when a turn is over. The host does, by calling this hook with what the agent said last; so the
 //! turn with that answer is proven, and so are those in front of it that had ended (a Stop that was missed is made good).
 //! The receipt is written last: where anything fails before, the completed cursor does not move, and the next Stop repeats
 //! what was missed.
+//!
+//! [`session_name`] is another matter: whether the session has shown its name. It is looked at at the end of a turn, too, and
+//! then behind all of this, which it never changes.
 
 mod barrier;
 mod bodies;
 pub mod captured;
 mod receipts;
+pub mod session_name;
 
 use std::env;
 use std::ffi::OsStr;
@@ -18,7 +22,7 @@ use rusqlite::{Connection, OptionalExtension};
 use throughline_parsers::claude::Turn;
 
 use super::{Failure, Payload};
-use crate::capturing::now;
+use crate::clock::now_ms;
 use crate::db::capture::Capture;
 use crate::db::schema;
 use crate::error::Error;
@@ -44,7 +48,7 @@ pub fn stop(stores: &Stores, payload: &Payload) -> Result<(), Failure> {
         return Ok(());
     }
     let origin = payload.text("session_id").and_then(SessionId::new).ok_or(Failure::Payload)?;
-    let path = expanded(stores, payload.text("transcript_path").ok_or(Failure::Payload)?);
+    let path = transcript_path(stores, payload).ok_or(Failure::Payload)?;
     let marker = Marker::of(payload.text("last_assistant_message"))?;
     let cache = stores.cache.as_ref();
     let reached = barrier::wait(&path, &marker, cache)?;
@@ -68,7 +72,7 @@ pub fn stop(stores: &Stores, payload: &Payload) -> Result<(), Failure> {
     let turns = reached.turns(first, left)?;
     let mut session = Session::load(&capture, &target, &origin, least_number(&turns))?;
     let (looked_at, proven) = reached.marked(&turns, &marker, |turn| session.is_stored(turn, &reached.transcript))?;
-    capture.keep_session(target.as_str(), &project.to_string_lossy(), now())?;
+    capture.keep_session(target.as_str(), &project.to_string_lossy(), now_ms())?;
     let mut pairs = Vec::new();
     for (n, (_, turn)) in looked_at.iter().enumerate() {
         pairs.extend(session.capture(turn, turn.completed(Some(n) == proven), &reached.transcript)?);
@@ -92,12 +96,10 @@ fn least_number(turns: &[(u64, Turn)]) -> i64 {
     turns.iter().flat_map(|(_, turn)| turn.replies.first()).map(number_of).min().unwrap_or(i64::MAX)
 }
 
-/// A path with the `~` that a host may have left in it.
-fn expanded(stores: &Stores, path: &str) -> PathBuf {
-    match path.strip_prefix("~/") {
-        Some(rest) => stores.home.join(rest),
-        None => PathBuf::from(path),
-    }
+/// The path of the transcript. A host may have left a `~` in it.
+fn transcript_path(stores: &Stores, payload: &Payload) -> Option<PathBuf> {
+    let path = payload.text("transcript_path")?;
+    Some(path.strip_prefix("~/").map_or_else(|| PathBuf::from(path), |rest| stores.home.join(rest)))
 }
 
 /// The session that the turns belong to, at the end of the merges, and its project: that of its first Stop.

@@ -1,7 +1,8 @@
 //! What the agents' hooks call: the moment at which something was said or done.
 //!
-//! A hook runs inside the agent's own turn. It prints nothing that the agent could take for an answer, waits for nothing
-//! that the agent holds back, and when it fails the next one makes that good.
+//! A hook runs inside the agent's own turn. It prints nothing that the agent could take for an answer, but where a session
+//! has to show its name and did not; it waits for nothing that the agent holds back, and when it fails the next one makes
+//! that good.
 
 pub mod claude;
 pub mod codex;

@@ -1,16 +1,22 @@
 //! What a host tells its hooks, as JSON on stdin.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
 
-use throughline_parsers::json;
+use throughline_parsers::json::{self, Value};
 
-/// A payload: an object with the host's fields, of which those count that are texts.
+/// A payload: an object with the host's fields, of which those count that are texts or flags, and the command of a tool.
 ///
 /// The other fields hold what tools said, of any depth and with halves of characters where a text was cut: what a
 /// transcript may hold must not keep a hook from its work.
-#[derive(Clone, Debug)]
-pub struct Payload(BTreeMap<String, String>);
+#[derive(Clone, Debug, Default)]
+pub struct Payload {
+    texts: BTreeMap<String, String>,
+    flags: BTreeMap<String, bool>,
+    /// `tool_input.command`
+    command: Option<String>,
+}
 
 impl Payload {
     /// Reads a payload whole. A host that keeps its end open is not waited for once the object is complete. `None` when it
@@ -37,20 +43,41 @@ impl Payload {
 
     fn parse(bytes: &[u8]) -> Option<Self> {
         let object = json::document(bytes).ok()?.object()?;
-        let mut texts = BTreeMap::new();
+        let mut payload = Self::default();
         for (key, value) in object.members() {
-            // Of equal keys the last counts, whatever its value is.
-            match value.text() {
-                Some(text) => texts.insert(key.decode().into_owned(), text.into_owned()),
-                None => texts.remove(&*key.decode()),
-            };
+            payload.take(key.decode().into_owned(), value);
         }
-        Some(Self(texts))
+        Some(payload)
+    }
+
+    /// Takes a field. Of equal keys the last counts, whatever its value is.
+    fn take(&mut self, key: String, value: Value<'_>) {
+        if key == "tool_input" {
+            let command = value.object().and_then(|input| input.fields(["command"])[0]);
+            self.command = command.and_then(Value::text).map(Cow::into_owned);
+        }
+        self.texts.remove(&key);
+        self.flags.remove(&key);
+        match value {
+            Value::String(text) => drop(self.texts.insert(key, text.decode().into_owned())),
+            Value::Bool(flag) => drop(self.flags.insert(key, flag)),
+            _ => {}
+        }
     }
 
     /// A field that is a text and not empty.
     pub fn text(&self, field: &str) -> Option<&str> {
-        self.0.get(field).map(String::as_str).filter(|text| !text.is_empty())
+        self.texts.get(field).map(String::as_str).filter(|text| !text.is_empty())
+    }
+
+    /// A field that is true or false.
+    pub fn flag(&self, field: &str) -> Option<bool> {
+        self.flags.get(field).copied()
+    }
+
+    /// The command that a tool is to run, if that is what it does.
+    pub fn command(&self) -> Option<&str> {
+        self.command.as_deref()
     }
 }
 
@@ -87,6 +114,26 @@ mod tests {
         let payload =
             Payload::read(r#"{"x":"cut \ud83d","y":"a","y":"b","z":"a","z":null}"#.as_bytes()).unwrap().unwrap();
         assert_eq!(["x", "y", "z"].map(|field| payload.text(field)), [Some("cut \u{fffd}"), Some("b"), None]);
+    }
+
+    #[test]
+    fn flags_and_the_command_of_a_tool_are_told() {
+        let parse = |text: &str| Payload::parse(text.as_bytes()).unwrap();
+        let payload = parse(
+            r#"{"stop_hook_active":false,"a":true,"b":true,"b":"text","c":"text","c":false,"tool_input":{"command":"l\u0073","x":{"command":"y"}}}"#,
+        );
+        assert_eq!(
+            ["stop_hook_active", "a", "b", "c", "d"].map(|field| payload.flag(field)),
+            [Some(false), Some(true), None, Some(false), None]
+        );
+        assert_eq!((payload.text("b"), payload.text("c"), payload.command()), (Some("text"), None, Some("ls")));
+        for none in [
+            r#"{"command":"ls"}"#,
+            r#"{"tool_input":{"command":1}}"#,
+            r#"{"tool_input":{"command":"ls"},"tool_input":[]}"#,
+        ] {
+            assert_eq!(parse(none).command(), None, "{none}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
 
-use throughline_parsers::claude::Turns;
+use throughline_parsers::claude::{NameScan, Turns};
 
 pub use self::verify::{Checked, Report, Verdict, verify};
 use crate::cache::{About, Blocks, Cache, MOST_BYTES};
@@ -199,7 +199,12 @@ enum Content {
     Project(PathBuf, Resolved, Vec<u8>),
     Rollout(Box<Checkpoint>),
     Turns(Box<Followed<Turns>>),
+    Names(Box<Followed<NameScan>>),
     Captured(PathBuf, u64),
+}
+
+fn of_transcript<S>(followed: &Followed<S>) -> Subject {
+    Subject::Transcript { transcript: followed.path.clone(), read_to: followed.offset, size: followed.stamps.size }
 }
 
 impl Content {
@@ -218,7 +223,11 @@ impl Content {
                 Some(Self::Project(root, project, saved))
             }
             About::Rollout => Checkpoint::unpack(&mut blocks).map(Box::new).map(Self::Rollout),
-            About::Transcript => Followed::unpack(&mut blocks).map(Box::new).map(Self::Turns),
+            About::Transcript => {
+                let block = blocks.next_block()?;
+                let turns = || Followed::unpack(&block).map(Box::new).map(Self::Turns);
+                turns().or_else(|| Followed::unpack(&block).map(Box::new).map(Self::Names))
+            }
             About::Captured => {
                 let first = blocks.next_block()?;
                 // A transcript's has one block, a thread's more.
@@ -238,11 +247,8 @@ impl Content {
                 read_to: checkpoint.state.offset,
                 size: checkpoint.stamps.size,
             },
-            Self::Turns(followed) => Subject::Transcript {
-                transcript: followed.path.clone(),
-                read_to: followed.offset,
-                size: followed.stamps.size,
-            },
+            Self::Turns(followed) => of_transcript(followed),
+            Self::Names(followed) => of_transcript(followed),
             Self::Captured(log, turns) => Subject::Captured { log: log.clone(), turns: *turns },
         }
     }

@@ -102,7 +102,7 @@ fn root_of(path: &Path) -> Option<PathBuf> {
     let (about, blocks) = Cache::open(path)?;
     match Content::of(about, blocks?)? {
         Content::Root(root, _) | Content::Project(root, ..) => Some(root),
-        Content::Rollout(_) | Content::Turns(_) | Content::Captured(..) => None,
+        Content::Rollout(_) | Content::Turns(_) | Content::Names(_) | Content::Captured(..) => None,
     }
 }
 
@@ -141,6 +141,7 @@ fn compared(anew: &mut Anew<'_>, path: &Path) -> Option<Compared> {
         Content::Project(root, project, saved) => anew.project(&root, &project, &saved),
         Content::Rollout(checkpoint) => anew.rollout(&checkpoint).map(Some),
         Content::Turns(followed) => followed_anew(&followed).map(Some),
+        Content::Names(followed) => followed_anew(&followed).map(Some),
         // Who uses it compares it with the database and the log: there is nothing that it could hide.
         Content::Captured(..) => Ok(Some(verify::Verdict::Equal)),
     };

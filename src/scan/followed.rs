@@ -8,6 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use throughline_parsers::claude::{MissingRow, Row, Turns};
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
@@ -16,7 +17,7 @@ use super::proof::Proof;
 use super::rows::{Rows, print_of};
 use super::stamps::{Moment, Stamps};
 use super::transcript::Transcript;
-use crate::cache::{About, Blocks, Cache, Name};
+use crate::cache::{About, Cache, Name};
 
 /// A smaller transcript is read as fast as what is remembered of it.
 const WORTH_KEEPING: u64 = 128 << 10;
@@ -30,28 +31,22 @@ pub trait Follow: Pack + Clone + Default {
     /// What tells it from other states that are made of the same transcript.
     const WHAT: &'static str;
 
-    /// Takes the next row. `fetch` gives bytes of the file.
+    /// Takes the next row, and tells whether that has to be the same later. `fetch` gives bytes of the file.
     ///
     /// # Errors
     /// [`MissingRow`] when the file is not the one that was read.
-    fn follow(&mut self, row: &Row, fetch: impl FnMut(Range<u64>) -> Option<Vec<u8>>) -> Result<(), MissingRow>;
+    fn follow(&mut self, row: &Row, fetch: impl FnMut(Range<u64>) -> Option<Vec<u8>>) -> Result<bool, MissingRow>;
 
-    /// Whether the row has to be the same later.
-    fn matters(row: &Row) -> bool;
-
-    /// From where on all rows that matter are looked at again.
+    /// From where on all rows that have to be the same are looked at again.
     fn recent(&self) -> u64;
 }
 
 impl Follow for Turns {
     const WHAT: &'static str = "turns";
 
-    fn follow(&mut self, row: &Row, fetch: impl FnMut(Range<u64>) -> Option<Vec<u8>>) -> Result<(), MissingRow> {
-        self.apply(row, fetch)
-    }
-
-    fn matters(row: &Row) -> bool {
-        row.tells()
+    fn follow(&mut self, row: &Row, fetch: impl FnMut(Range<u64>) -> Option<Vec<u8>>) -> Result<bool, MissingRow> {
+        self.apply(row, fetch)?;
+        Ok(row.tells())
     }
 
     fn recent(&self) -> u64 {
@@ -71,6 +66,8 @@ pub struct Followed<S> {
     pub taken: Moment,
     /// Just past the last LF.
     pub offset: u64,
+    /// How many bytes in front of that were not remembered, but read.
+    pub read: u64,
     state: S,
     /// What it would be with the whole rows of the line that has no LF yet.
     with_tail: Option<S>,
@@ -88,8 +85,8 @@ impl<S: Follow> Followed<S> {
         transcript: &Transcript,
         earlier: Option<Self>,
         cache: Option<&Cache>,
-        now: Moment,
     ) -> io::Result<Self> {
+        let now = cache.map_or_else(|| Moment::now(Duration::ZERO), Cache::now);
         let known = earlier.or_else(|| Self::load(cache.filter(|_| transcript.is_large())?, path));
         let known = known.filter(|known| known.has_only_grown(transcript));
         if let Some(known) = known
@@ -133,6 +130,7 @@ impl<S: Follow> Followed<S> {
             stamps: transcript.stamps,
             taken: now,
             offset: 0,
+            read: 0,
             state: S::default(),
             with_tail: None,
             rows: Rows::default(),
@@ -143,19 +141,22 @@ impl<S: Follow> Followed<S> {
     fn read_on(mut self, transcript: &Transcript, now: Moment) -> io::Result<Result<Self, MissingRow>> {
         let mut missing = false;
         self.with_tail = None;
-        self.offset = transcript.rows(self.offset, |read| {
+        let from = self.offset;
+        self.offset = transcript.rows(from, |read| {
             let state = match read.ended {
                 true => &mut self.state,
                 false => self.with_tail.get_or_insert_with(|| self.state.clone()),
             };
-            missing |= state.follow(read.row, |span| transcript.bytes(span)).is_err();
-            if read.ended && S::matters(read.row) {
-                self.rows.push(read.row.at(), print_of(read.bytes));
+            match state.follow(read.row, |span| transcript.bytes(span)) {
+                Ok(true) if read.ended => self.rows.push(read.row.at(), print_of(read.bytes)),
+                Ok(_) => {}
+                Err(MissingRow) => missing = true,
             }
         })?;
         if missing {
             return Ok(Err(MissingRow));
         }
+        self.read = self.offset - from;
         let proof = Proof::of(self.offset.min(FIRST), self.offset, &reader(transcript));
         let slices = self.proof.take();
         // What was written while it was read may be in there or not.
@@ -173,7 +174,7 @@ impl<S: Follow> Followed<S> {
     }
 
     fn load(cache: &Cache, path: &Path) -> Option<Self> {
-        Self::unpack(&mut cache.load(&name::<S>(path))?).filter(|known| known.path == path)
+        Self::unpack(&cache.load(&name::<S>(path))?.next_block()?).filter(|known| known.path == path)
     }
 
     fn save(&self) -> Vec<u8> {
@@ -189,10 +190,9 @@ impl<S: Follow> Followed<S> {
         packer.finish()
     }
 
-    /// Takes up what was remembered from its file; `None` when that is something else.
-    pub fn unpack(blocks: &mut Blocks) -> Option<Self> {
-        let block = blocks.next_block()?;
-        let mut unpacker = Unpacker::new(&block);
+    /// Takes up what was remembered, the one block of its file; `None` when that is something else.
+    pub fn unpack(block: &[u8]) -> Option<Self> {
+        let mut unpacker = Unpacker::new(block);
         if unpacker.counted()? != S::WHAT.as_bytes() {
             return None;
         }
@@ -200,7 +200,7 @@ impl<S: Follow> Followed<S> {
         let (stamps, taken) = (Stamps::unpack(&mut unpacker)?, Moment::unpack(&mut unpacker)?);
         let (offset, proof) = (unpacker.number()?, Option::unpack(&mut unpacker)?);
         let (rows, state) = (Rows::unpack(&mut unpacker)?, S::unpack(&mut unpacker)?);
-        Some(Self { path, stamps, taken, offset, state, with_tail: None, rows, proof })
+        Some(Self { path, stamps, taken, offset, read: 0, state, with_tail: None, rows, proof })
     }
 }
 

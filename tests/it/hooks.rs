@@ -48,7 +48,7 @@ fn a_hook_that_is_not_known_is_one_line_and_no_failure() {
 fn other_events_of_claude_s_are_read_and_nothing_is_done() {
     let home = Home::new();
     let large = format!(r#"{{"prompt":"{}"}}"#, "x".repeat(3 << 20));
-    for event in ["session-start", "user-prompt-submit", "pre-tool-use", "subagent-stop", "no-such-event"] {
+    for event in ["session-start", "user-prompt-submit", "post-tool-use", "subagent-stop", "no-such-event"] {
         for payload in ["", "{}", "no JSON", &large] {
             // `run` fails where the payload is not read whole.
             let output = run(&mut hook(&home, &["claude", event]), payload.as_bytes());
@@ -585,42 +585,42 @@ fn capture_tells_the_version_of_a_database_that_it_does_not_know() {
 // ---- sessions of Claude
 
 /// A transcript of Claude's, with the times of a home.
-struct Session<'h> {
+pub struct Session<'h> {
     home: &'h Home,
     plain: Plain,
-    path: PathBuf,
+    pub path: PathBuf,
     /// Seconds since midnight of the next row.
     clock: std::cell::Cell<i64>,
     answered: std::cell::RefCell<Vec<i64>>,
 }
 
 impl<'h> Session<'h> {
-    fn new(home: &'h Home, id: &str) -> Self {
+    pub fn new(home: &'h Home, id: &str) -> Self {
         let plain = Plain::new(home, id);
         let path = plain.path.clone();
         Self { home, plain, path, clock: std::cell::Cell::new(0), answered: Default::default() }
     }
 
-    fn turn(&self, n: usize) {
+    pub fn turn(&self, n: usize) {
         self.ask(&format!("ask {n}"));
         self.say(&format!("m{n}"), &format!("answer {n}"));
     }
 
-    fn ask(&self, text: &str) {
+    pub fn ask(&self, text: &str) {
         self.row("user", &json!({"message": {"role": "user", "content": text}}));
     }
 
-    fn say(&self, id: &str, text: &str) {
+    pub fn say(&self, id: &str, text: &str) {
         self.agent(id, &json!([{"type": "text", "text": text}]), "end_turn");
         self.answered.borrow_mut().push(MIDNIGHT + self.clock.get() * 1000);
     }
 
-    fn agent(&self, id: &str, content: &Value, stop: &str) {
+    pub fn agent(&self, id: &str, content: &Value, stop: &str) {
         let message = json!({"id": id, "role": "assistant", "content": content, "stop_reason": stop});
         self.row("assistant", &json!({"message": message}));
     }
 
-    fn row(&self, kind: &str, members: &Value) {
+    pub fn row(&self, kind: &str, members: &Value) {
         self.clock.set(self.clock.get() + 1);
         self.plain.row(kind, members, self.clock.get());
     }
@@ -630,7 +630,7 @@ impl<'h> Session<'h> {
         self.answered.borrow().clone()
     }
 
-    fn payload(&self, answer: Option<&str>) -> Value {
+    pub fn payload(&self, answer: Option<&str>) -> Value {
         self.plain.payload(&self.home.project(), answer)
     }
 
@@ -733,7 +733,7 @@ fn captured(home: &Home, arguments: &[&str]) -> Value {
 
 // ---- processes
 
-fn hook(home: &Home, arguments: &[&str]) -> Command {
+pub fn hook(home: &Home, arguments: &[&str]) -> Command {
     home.throughline(&[&["hook"], arguments].concat())
 }
 
@@ -749,7 +749,7 @@ fn start(command: &mut Command) -> Child {
 }
 
 /// Starts a hook and gives it all of its payload.
-fn start_with(command: &mut Command, payload: &[u8]) -> Child {
+pub fn start_with(command: &mut Command, payload: &[u8]) -> Child {
     let mut child = start(command);
     // A small payload may come too late for a hook that does not read it.
     match child.stdin.take().unwrap().write_all(payload) {
@@ -758,7 +758,7 @@ fn start_with(command: &mut Command, payload: &[u8]) -> Child {
     }
 }
 
-fn run(command: &mut Command, payload: &[u8]) -> Output {
+pub fn run(command: &mut Command, payload: &[u8]) -> Output {
     start_with(command, payload).wait_with_output().unwrap()
 }
 
@@ -777,17 +777,17 @@ fn ended(child: &mut Child, patience: Duration) -> ExitStatus {
     }
 }
 
-fn texts(output: &Output) -> (&str, &str) {
+pub fn texts(output: &Output) -> (&str, &str) {
     (std::str::from_utf8(&output.stdout).unwrap(), std::str::from_utf8(&output.stderr).unwrap())
 }
 
-fn json_of(output: &Output) -> Value {
+pub fn json_of(output: &Output) -> Value {
     assert_eq!((output.status.code(), texts(output).1), (Some(0), ""));
     assert_eq!(texts(output).0.matches('\n').count(), 1);
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn assert_stored(output: &Output) {
+pub fn assert_stored(output: &Output) {
     assert_eq!((output.status.code(), texts(output)), (Some(0), ("", "")));
 }
 
@@ -820,7 +820,7 @@ fn read(home: &Home) -> Vec<Pair> {
     turns.map(|turn| (text(&turn["user"]), text(&turn["assistant"]))).collect()
 }
 
-fn receipts(home: &Home) -> Vec<Receipt> {
+pub fn receipts(home: &Home) -> Vec<Receipt> {
     home.receipts().load().unwrap().map_or(Vec::new(), |store| store.receipts().to_vec())
 }
 
@@ -829,7 +829,7 @@ fn home_database(home: &Home) -> Connection {
 }
 
 /// Every stored row: session, number, role, text, in the order in which they were stored.
-fn stored(home: &Home) -> Vec<(String, i64, String, String)> {
+pub fn stored(home: &Home) -> Vec<(String, i64, String, String)> {
     if !Stores::below(home.path("home")).database().exists() {
         return Vec::new();
     }

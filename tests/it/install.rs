@@ -98,6 +98,41 @@ fn both_agents_get_their_hooks_once_and_lose_them_again() {
 }
 
 #[test]
+fn the_check_of_session_names_is_registered_only_when_it_is_asked_for() {
+    let home = home_with_codex("0.171.0");
+    let settings = home.path("home/.claude/settings.json");
+    let mine = r#"{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "date"}]}]}}"#;
+    fs::create_dir(home.path("home/.claude")).unwrap();
+    fs::write(&settings, mine).unwrap();
+    let quoted = format!("'{}'", program(&home).display());
+    let entry = |word: &str| {
+        serde_json::json!({"hooks": [
+            {"type": "command", "command": format!("{quoted} hook claude {word}"), "timeout": 10}]})
+    };
+    let own = json(&settings)["hooks"]["PreToolUse"][0].clone();
+    assert_eq!(run(&home, &["install", "--claude"]).0, 0);
+    let without = serde_json::json!({"hooks": {"PreToolUse": [own], "Stop": [entry("stop")]}});
+    assert_eq!(json(&settings), without);
+    let text = fs::read_to_string(&settings).unwrap();
+
+    let with = serde_json::json!({"hooks":
+        {"PreToolUse": [own, entry("pre-tool-use")], "Stop": [entry("stop --session-name")]}});
+    for n in 0..2 {
+        let (code, told, errors) = run(&home, &["install", "--claude", "--session-name"]);
+        assert_eq!((code, &errors[..], told.contains("as it should be")), (0, "", n > 0), "{told}");
+        assert_eq!(json(&settings), with);
+    }
+    let (_, told, _) = run(&home, &["install", "--claude"]);
+    assert!(told.contains("Stop: ") && told.contains("PreToolUse: removed "), "{told}");
+    assert_eq!(fs::read_to_string(&settings).unwrap(), text);
+    run(&home, &["install", "--claude", "--session-name"]);
+    assert_eq!(run(&home, &["uninstall", "--claude"]).0, 0);
+    assert_eq!(fs::read_to_string(&settings).unwrap(), mine);
+    let (code, told, _) = run(&home, &["install", "--codex", "--session-name"]);
+    assert!(code == 0 && told.contains("Only Claude Code"), "{told}");
+}
+
+#[test]
 fn the_hooks_that_are_registered_can_be_run_by_a_shell() {
     let home = Home::new();
     run(&home, &["install", "--claude"]);

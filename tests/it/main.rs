@@ -16,4 +16,15 @@ mod pollers;
 mod remembering;
 mod resumed;
 mod samples;
+mod session_name;
 mod ticks;
+
+// The random transcripts of sessions with names, and their model, are those of the parsers' own tests.
+#[path = "../../parsers/tests/naive/name.rs"]
+mod naive_name;
+#[path = "../../parsers/tests/naive/rows.rs"]
+mod naive_rows;
+#[path = "../../parsers/tests/transcript/named.rs"]
+mod named;
+#[path = "../../parsers/tests/spelling/mod.rs"]
+mod spelling;

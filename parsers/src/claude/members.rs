@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use super::key::Key;
+use super::wording::is_blank;
 use crate::json::{Bad, Object, Reader, Text, Value};
 
 /// The members of a row.
@@ -23,8 +24,9 @@ pub(super) struct Members<'a> {
     pub(super) is_api_error: bool,
     /// `sourceToolUseID`
     pub(super) of_tool: bool,
-    /// Something that says that the row is no part of the conversation.
-    ignored: [bool; 3],
+    is_compact_summary: bool,
+    /// `isVisibleInTranscriptOnly`, `teamName`
+    not_said: [bool; 2],
     ids: [bool; 3],
 }
 
@@ -42,9 +44,12 @@ pub(super) struct Message<'a> {
 #[derive(Default)]
 pub(super) struct Content<'a> {
     texts: SmallVec<[Text<'a>; 1]>,
-    pub(super) has_tool_use: bool,
+    /// How many texts stand in front of the first tool request.
+    texts_before_tool: Option<usize>,
     /// Anything but text and thinking.
     pub(super) has_more: bool,
+    /// What tools answered.
+    pub(super) results: SmallVec<[Value<'a>; 1]>,
 }
 
 impl<'a> Members<'a> {
@@ -68,9 +73,9 @@ impl<'a> Members<'a> {
             b"isMeta" => self.is_meta = is_true(reader.value()?),
             b"isApiErrorMessage" => self.is_api_error = is_true(reader.value()?),
             b"sourceToolUseID" => self.of_tool = reader.value()?.is_truthy(),
-            b"isCompactSummary" => self.ignored[0] = is_true(reader.value()?),
-            b"isVisibleInTranscriptOnly" => self.ignored[1] = is_true(reader.value()?),
-            b"teamName" => self.ignored[2] = reader.value()?.is_truthy(),
+            b"isCompactSummary" => self.is_compact_summary = is_true(reader.value()?),
+            b"isVisibleInTranscriptOnly" => self.not_said[0] = is_true(reader.value()?),
+            b"teamName" => self.not_said[1] = reader.value()?.is_truthy(),
             b"uuid" => (self.uuid, self.ids[0]) = (string(reader.value()?), true),
             b"sessionId" => (self.session, self.ids[1]) = (Key::of_value(reader.value()?), true),
             b"parentUuid" => {
@@ -84,7 +89,12 @@ impl<'a> Members<'a> {
 
     /// Whether it is no part of the conversation though it may look so.
     pub(super) fn is_ignored(&self) -> bool {
-        self.ignored.contains(&true)
+        self.is_compact_summary || self.is_not_said()
+    }
+
+    /// Whether nobody said it here: it was sent by another agent, or only stands in the transcript.
+    pub(super) fn is_not_said(&self) -> bool {
+        self.not_said.contains(&true)
     }
 
     /// Whether it has the ids of a row itself; objects within rows do not.
@@ -128,11 +138,12 @@ impl<'a> Content<'a> {
     }
 
     fn block(&mut self, reader: &mut Reader<'a>) -> Result<(), Bad> {
-        let (mut kind, mut text) = (None, None);
+        let (mut kind, mut text, mut content) = (None, None, None);
         let is_object = reader.object(|key, reader| {
             match &*key.name() {
                 b"type" => kind = string(reader.value()?),
                 b"text" => text = string(reader.value()?),
+                b"content" => content = Some(reader.value()?),
                 _ => reader.skip()?,
             }
             Ok(())
@@ -144,11 +155,26 @@ impl<'a> Content<'a> {
             Some(b"text") => self.texts.extend(text),
             Some(b"thinking" | b"redacted_thinking") => {}
             other => {
-                self.has_tool_use |= other == Some(b"tool_use");
                 self.has_more = true;
+                match other {
+                    Some(b"tool_use") => self.texts_before_tool = self.texts_before_tool.or(Some(self.texts.len())),
+                    Some(b"tool_result") => self.results.extend(content),
+                    _ => {}
+                }
             }
         }
         Ok(())
+    }
+
+    /// Whether a tool is asked for.
+    pub(super) fn has_tool_use(&self) -> bool {
+        self.texts_before_tool.is_some()
+    }
+
+    /// Whether a tool is asked for before anything that can be read.
+    pub(super) fn begins_with_tool(&self) -> bool {
+        let before = self.texts_before_tool.map(|count| &self.texts[..count]);
+        before.is_some_and(|texts| texts.iter().all(|text| is_blank(&text.decode())))
     }
 
     /// The texts, one behind the other.

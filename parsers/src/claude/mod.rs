@@ -16,6 +16,8 @@
 //! - A [`Turn`] says what a hook has to know to store it: the index, time and digests of each reply and of the prompt, and
 //!   how the turn went. Its texts are read again where they stand, when they are needed.
 //!
+//! - [`NameScan`] takes the same rows, and tells whether a session has shown its name where it had to.
+//!
 //! The state can be saved behind any LF ([`Pack`](crate::pack::Pack)) and taken up again there. It holds no text: places,
 //! indexes, times, digests, and sixteen bytes for each id. Two things of what was read before can be needed later, and are
 //! fetched by their place: the rows of a message that had begun when the state was saved, and, for a row without a time, the
@@ -44,16 +46,21 @@
 //! assert_eq!(turn.answer(None).map(|answer| answer.index), Some(1));
 //! ```
 
+mod fence;
 mod key;
 mod members;
+mod name_scan;
 mod open;
 mod passed;
 mod row;
 mod seen;
+mod sight;
 mod turn;
 mod turns;
 mod wording;
 
+pub use fence::block;
+pub use name_scan::{NameScan, Reason, Verdict};
 pub use passed::Transcript;
 pub use row::{Row, read_line};
 pub use turn::{Aside, Reply, Said, Turn};

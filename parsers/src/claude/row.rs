@@ -6,9 +6,10 @@ use smallvec::SmallVec;
 use super::key::Key;
 use super::members::{Members, aside};
 use super::passed::{ROW_START, TYPE_START};
+use super::sight::Sight;
 use super::wording::{as_asked, is_blank, is_error, is_interrupt, is_no_prompt, is_no_response, is_stop_feedback};
 use crate::json::{Reader, Text, Value};
-use crate::row::{LineText, RowRef};
+use crate::row::{LineText, Piece, RowRef};
 use crate::time::parse_ms;
 
 /// One row of a transcript.
@@ -23,6 +24,7 @@ pub struct Row {
     /// It is a text row and has an index.
     pub(super) is_text: bool,
     pub(super) act: Act,
+    pub(super) sight: Sight,
 }
 
 /// What a row does to the turns, unless it is a repeat.
@@ -68,7 +70,7 @@ pub(super) enum Stop {
 /// What another session may say under the user's name that the agent acts on.
 const MACHINES: [&[u8]; 5] = [b"task-notification", b"peer", b"channel", b"coordinator", b"auto-continuation"];
 
-/// The rows of one line, in order. `offset` is where the line begins in its file (a byte order mark at 0 is blank); `ended`
+/// The rows of one line, in order, and in their place what is unreadable: a row that does nothing to the turns. `offset` is where the line begins in its file (a byte order mark at 0 is blank); `ended`
 /// says that its LF is there: of an unterminated line only the whole objects at its start count, for more bytes may follow.
 ///
 /// After something unreadable, reading goes on where in the line an object begins as a row does; since those within rows
@@ -77,8 +79,10 @@ pub fn read_line(line: &[u8], offset: u64, ended: bool) -> SmallVec<[Row; 1]> {
     let mut rows = SmallVec::new();
     let line = LineText { bytes: line, offset, ended };
     line.for_each_object(next_row, Members::read, |piece| {
-        if !piece.damaged || piece.value.has_ids() {
-            rows.push(Row::new(piece.value, piece.at));
+        match piece {
+            Piece::Object { value, at, damaged } if !damaged || value.has_ids() => rows.push(Row::new(value, at)),
+            Piece::Object { .. } => {}
+            Piece::Unreadable(at) => rows.push(Row { sight: Sight::Unreadable, ..Row::empty(at) }),
         }
         true
     });
@@ -118,9 +122,13 @@ impl Row {
         }
     }
 
+    fn empty(at: RowRef) -> Self {
+        Self { at, time: None, uuid: None, session: None, is_text: false, act: Act::None, sight: Sight::None }
+    }
+
     fn new(members: Members<'_>, at: RowRef) -> Self {
         let time = members.timestamp.and_then(|time| parse_ms(&time.decode()));
-        let mut row = Self { at, time, uuid: None, session: members.session, is_text: false, act: Act::None };
+        let mut row = Self { time, session: members.session, ..Self::empty(at) };
         let kind = members.kind.map(Text::name);
         let Some(kind @ (b"user" | b"assistant" | b"attachment")) = kind.as_deref() else { return row };
         row.uuid = members.uuid.map(|uuid| Key::of(&uuid.decode()));
@@ -133,6 +141,7 @@ impl Row {
         }
         let text = members.message.content.text();
         row.is_text = !text.is_empty();
+        row.sight = Sight::of(kind, &members, &text);
         if !members.is_ignored() {
             row.act = match members.role(kind).as_slice() {
                 b"user" => members.asked(text),
@@ -179,7 +188,7 @@ impl Members<'_> {
             message: message.id.map(|id| Key::of(&id.decode())),
             stop: message.stop_reason.and_then(Stop::read),
             is_synthetic: message.is_synthetic,
-            has_tool_use: message.content.has_tool_use,
+            has_tool_use: message.content.has_tool_use(),
             is_seen: message.content.has_more || !text.is_empty(),
             text,
         })
@@ -204,7 +213,15 @@ mod tests {
     const WHOLE: &str = r#"{"parentUuid":null,"type":"user","message":{"content":"ask"},"uuid":"u","sessionId":"s"}"#;
 
     fn acts(line: &str, ended: bool) -> Vec<Act> {
-        read_line(line.as_bytes(), 7, ended).into_iter().map(|row| row.act).collect()
+        let rows = read_line(line.as_bytes(), 7, ended);
+        rows.into_iter().filter(|row| row.sight != Sight::Unreadable).map(|row| row.act).collect()
+    }
+
+    /// Where in a line something is unreadable.
+    fn unreadable(line: &str, ended: bool) -> Vec<std::ops::Range<u64>> {
+        let rows = read_line(line.as_bytes(), 7, ended);
+        let unreadable = rows.iter().filter(|row| row.sight == Sight::Unreadable);
+        unreadable.map(|row| row.at.offset - 7..row.at.span().end - 7).collect()
     }
 
     fn asks(count: usize) -> Vec<Act> {
@@ -216,6 +233,18 @@ mod tests {
         assert_eq!(acts(&format!("\0\0 {WHOLE}\0{WHOLE} 7 [] {WHOLE}\r"), true), asks(3));
         let rows = read_line(format!("{WHOLE}{WHOLE}").as_bytes(), 7, true);
         assert_eq!(rows[1].at, RowRef { offset: 7 + WHOLE.len() as u64, len: WHOLE.len() as u64 });
+    }
+
+    #[test]
+    fn what_is_unreadable_is_told_in_its_place() {
+        let len = WHOLE.len() as u64;
+        let cut = &WHOLE[..40];
+        assert_eq!(unreadable(&format!("{WHOLE} \t[7] {WHOLE}\r"), true), []);
+        assert_eq!(unreadable(&format!(" \0\0{WHOLE} \0"), true), [0..3, 3 + len..5 + len]);
+        assert_eq!(unreadable(&format!("{cut}{WHOLE}x"), true), [0..40, 40 + len..41 + len]);
+        // Of a line that may go on only what stands in front of a whole object is known.
+        assert_eq!(unreadable(&format!("\0{WHOLE}\0{cut}"), false), vec![0..1; 1]);
+        assert_eq!(unreadable(&cut.repeat(9), true).len(), 8);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::event::{Event, read_object, read_row, read_text};
 use super::meta::Meta;
 use crate::json::Reader;
-use crate::row::{LineText, RowRef};
+use crate::row::{LineText, Piece, RowRef};
 
 /// How a row begins, as Codex writes it.
 pub(crate) const ROW_START: &[u8] = b"{\"timestamp\":\"";
@@ -58,8 +58,10 @@ pub fn said_in(object: &[u8]) -> Option<String> {
 /// Calls `found` with every object of the line and the event it is, if it is one, until that answers false.
 fn for_each_object(line: &[u8], offset: u64, ended: bool, mut found: impl FnMut(Option<Event>, RowRef) -> bool) {
     let next_row = |bytes: &[u8]| memmem::find(bytes, ROW_START);
-    LineText { bytes: line, offset, ended }
-        .for_each_object(next_row, read_object, |piece| found(piece.value, piece.at));
+    LineText { bytes: line, offset, ended }.for_each_object(next_row, read_object, |piece| match piece {
+        Piece::Object { value, at, .. } => found(value, at),
+        Piece::Unreadable(_) => true,
+    });
 }
 
 #[cfg(test)]

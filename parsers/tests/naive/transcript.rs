@@ -2,62 +2,18 @@
 //! everything read at once and nothing resumed. Texts and times are the package's own, which have twins of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use throughline_parsers::text::is_space;
 use throughline_parsers::time::parse_ms;
 
-type Object = Map<String, Value>;
+use crate::naive_rows::{Object, PARENT, TYPE, is_true, is_truthy, object_in, rows, text_in};
 
-const PARENT: &str = "{\"parentUuid\":";
-const TYPE: &str = "{\"type\":";
 const REPORTS: &[&str] =
     &["<local-command-stdout>", "<local-command-stderr>", "<local-command-caveat>", "<bash-stdout>", "<bash-stderr>"];
 const ERRORS: &[&str] = &["API Error", "You've hit your session limit", "You've reached your"];
 const MACHINES: &[&str] = &["task-notification", "peer", "channel", "coordinator", "auto-continuation"];
 const TERMINAL: &[&str] = &["end_turn", "stop_sequence", "max_tokens", "refusal"];
-
-/// Every row of a transcript in file order, of the lines that `passed` does not want only as far as they have a time.
-fn rows(data: &[u8], passed: impl Fn(&[u8]) -> bool) -> Vec<(Object, bool)> {
-    let lines: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
-    let mut rows = Vec::new();
-    for (n, line) in lines.iter().enumerate() {
-        let is_last = n == lines.len() - 1;
-        let is_passed = passed(line) && (is_last || line.ends_with(b"}"));
-        let text = String::from_utf8_lossy(line);
-        let text = if n == 0 { text.strip_prefix('\u{feff}').unwrap_or(&text) } else { &text };
-        let found = objects(text, if is_last { 1 } else { 8 });
-        rows.extend(found.into_iter().map(|object| (object, is_passed)));
-    }
-    rows
-}
-
-/// The rows of one line, which is given up at so many unreadable pieces.
-fn objects(line: &str, pieces: usize) -> Vec<Object> {
-    let mut found = Vec::new();
-    let mut rest = line;
-    let mut unreadable = 0;
-    while unreadable < pieces {
-        rest = rest.trim_start_matches([' ', '\t', '\r', '\0']);
-        let Some(first) = rest.chars().next() else { break };
-        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-        if let Some(Ok(value)) = values.next() {
-            rest = &rest[values.byte_offset()..];
-            if let Value::Object(object) = value
-                && (unreadable == 0 || ["sessionId", "parentUuid", "uuid"].iter().all(|key| object.contains_key(*key)))
-            {
-                found.push(object);
-            }
-            continue;
-        }
-        unreadable += 1;
-        let behind = &rest[first.len_utf8()..];
-        let Some(next) = [PARENT, TYPE].iter().filter_map(|start| behind.find(start)).min() else { break };
-        rest = &behind[next..];
-    }
-    found
-}
 
 /// Whether the reader may pass over a line: it begins in Claude's own exact spelling with a type that does not matter, and
 /// no other row starts in it.
@@ -210,7 +166,10 @@ impl Turn {
 pub fn turns(data: &[u8], passed: impl Fn(&[u8]) -> bool) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     let (mut open, mut index, mut seen, mut clock) = (false, -1, BTreeSet::new(), None);
-    for (n, (row, is_passed)) in rows(data, passed).iter().enumerate() {
+    // Of the lines that are not wanted only the times count.
+    let is_passed = |line: &[u8], is_ended: bool| passed(line) && (!is_ended || line.ends_with(b"}"));
+    for (n, (row, is_passed)) in rows(data, is_passed).iter().enumerate() {
+        let Some(row) = row else { continue };
         clock = text_in(row, "timestamp").and_then(parse_ms).or(clock);
         let kind = text_in(row, "type").unwrap_or_default();
         if *is_passed || !["user", "assistant", "attachment"].contains(&kind) {
@@ -328,29 +287,5 @@ fn blocks(row: &Object) -> Vec<(String, Option<String>)> {
         Some(Value::String(text)) => vec![("text".to_owned(), Some(text.clone()))],
         Some(Value::Array(items)) => items.iter().map(block).collect(),
         _ => Vec::new(),
-    }
-}
-
-fn object_in<'o>(object: &'o Object, key: &str) -> &'o Object {
-    static NOTHING: LazyLock<Object> = LazyLock::new(Object::new);
-    object.get(key).and_then(Value::as_object).unwrap_or(&NOTHING)
-}
-
-fn text_in<'o>(object: &'o Object, key: &str) -> Option<&'o str> {
-    object.get(key).and_then(Value::as_str)
-}
-
-fn is_true(object: &Object, key: &str) -> bool {
-    object.get(key) == Some(&Value::Bool(true))
-}
-
-fn is_truthy(value: Option<&Value>) -> bool {
-    match value {
-        None | Some(Value::Null) => false,
-        Some(Value::Bool(value)) => *value,
-        Some(Value::Number(number)) => number.as_f64() != Some(0.0),
-        Some(Value::String(text)) => !text.is_empty(),
-        Some(Value::Array(items)) => !items.is_empty(),
-        Some(Value::Object(object)) => !object.is_empty(),
     }
 }

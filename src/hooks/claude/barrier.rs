@@ -12,7 +12,6 @@ use crate::cache::Cache;
 use crate::error::Error;
 use crate::hooks::Failure;
 use crate::scan::followed::Followed;
-use crate::scan::stamps::Moment;
 use crate::scan::transcript::Transcript;
 
 /// How long the answer is waited for.
@@ -90,8 +89,7 @@ impl Reached {
         earlier: Option<Followed<Turns>>,
         cache: Option<&Cache>,
     ) -> io::Result<Self> {
-        let now = cache.map_or_else(|| Moment::now(Duration::ZERO), Cache::now);
-        let followed = Followed::read(path, &transcript, earlier, cache, now)?;
+        let followed = Followed::read(path, &transcript, earlier, cache)?;
         let turns = followed.state();
         let last = turns.since(turns.count().saturating_sub(1)).ok_or_else(damaged)?.pop();
         Ok(Self { transcript, followed, last })

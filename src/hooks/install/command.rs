@@ -5,10 +5,15 @@ use std::path::Path;
 use crate::chain::Host;
 use crate::hooks::OLDER_TOOL;
 
-/// The command line of one of our hooks, as a shell reads it; `None` for a program whose path is no text.
-pub fn ours(program: &Path, host: Host, event: &str) -> Option<String> {
+/// What lets a hook refuse the end of a turn, where the session's name was not shown.
+const SESSION_NAME: &str = "--session-name";
+
+/// The command line of one of our hooks, as a shell reads it, also one that may refuse something for a session's name;
+/// `None` for a program whose path is no text.
+pub fn ours(program: &Path, host: Host, event: &str, session_name: bool) -> Option<String> {
     let program = shlex::try_quote(program.to_str()?).ok()?;
-    Some(format!("{program} hook {} {event}", host.name()))
+    let command = format!("{program} hook {} {event}", host.name());
+    Some(if session_name { format!("{command} {SESSION_NAME}") } else { command })
 }
 
 /// The event of one of our hooks, wherever its program lies: `stop` of `/old/place/throughline hook claude stop`.
@@ -17,8 +22,9 @@ pub fn ours(program: &Path, host: Host, event: &str) -> Option<String> {
 pub fn event_of_ours(command: &str, host: Host) -> Option<String> {
     let words = shlex::split(command)?;
     match &words[..] {
-        [program, hook, name, event] if is_named(program, &["throughline"]) => {
-            (hook == "hook" && name == host.name()).then(|| event.clone())
+        [program, hook, name, event, options @ ..] if is_named(program, &["throughline"]) => {
+            let is_ours = hook == "hook" && name == host.name() && (options.is_empty() || options == [SESSION_NAME]);
+            is_ours.then(|| event.clone())
         }
         _ => None,
     }
@@ -55,15 +61,19 @@ mod tests {
             ("/it's/throughline", "\"/it's/throughline\""),
             ("/a$b/throughline", "'/a$b/throughline'"),
         ] {
-            let command = ours(Path::new(program), Host::Claude, "stop").unwrap();
-            assert_eq!(command, format!("{written} hook claude stop"));
-            assert_eq!(event_of_ours(&command, Host::Claude).as_deref(), Some("stop"));
-            assert_eq!(event_of_ours(&command, Host::Codex), None);
-            assert_eq!(older_tool(&command), None);
+            for (session_name, option) in [(false, ""), (true, " --session-name")] {
+                let command = ours(Path::new(program), Host::Claude, "stop", session_name).unwrap();
+                assert_eq!(command, format!("{written} hook claude stop{option}"));
+                assert_eq!(event_of_ours(&command, Host::Claude).as_deref(), Some("stop"));
+                assert_eq!(event_of_ours(&command, Host::Codex), None);
+                assert_eq!(older_tool(&command), None);
+            }
         }
         for foreign in [
             "throughline hook claude",
             "throughline hook claude stop && date",
+            "throughline hook claude stop --session-name --more",
+            "throughline hook claude stop --more",
             "nice throughline hook claude stop",
             "throughline-notify hook claude stop",
             "throughline 'hook claude stop",

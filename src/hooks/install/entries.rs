@@ -34,12 +34,13 @@ pub struct Changed {
     pub lines: Vec<String>,
 }
 
-/// Registers the wanted entries; the older ones of ours for the same hooks are brought up to date.
+/// Registers the wanted entries; the older ones of ours for the same hooks are brought up to date. Those of ours for the
+/// unwanted hooks, told by the agent's name of the event and ours, are removed.
 ///
 /// # Errors
 ///
 /// The document does not parse, or does not have the shape above where it matters. The text says what is wrong.
-pub fn register(text: &str, host: Host, wanted: &[Wanted]) -> Result<Changed, String> {
+pub fn register(text: &str, host: Host, wanted: &[Wanted], unwanted: &[(&str, &str)]) -> Result<Changed, String> {
     let mut changed = Changed { text: text.to_owned(), lines: Vec::new() };
     if json::parse(text)?.is_none() {
         let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
@@ -52,6 +53,7 @@ pub fn register(text: &str, host: Host, wanted: &[Wanted]) -> Result<Changed, St
             changed.lines.push(format!("{}: {line}", wanted.event));
         }
     }
+    remove_all(&mut changed, host, |event, word| unwanted.contains(&(event, word)))?;
     Ok(changed)
 }
 
@@ -62,11 +64,17 @@ pub fn register(text: &str, host: Host, wanted: &[Wanted]) -> Result<Changed, St
 /// The document does not parse, or its hooks are no object.
 pub fn unregister(text: &str, host: Host) -> Result<Changed, String> {
     let mut changed = Changed { text: text.to_owned(), lines: Vec::new() };
-    while let Some((edit, line)) = next_removal(&changed.text, host)? {
+    remove_all(&mut changed, host, |_, _| true)?;
+    Ok(changed)
+}
+
+/// Removes the entries of ours whose event, in the agent's name and in ours, is not wanted.
+fn remove_all(changed: &mut Changed, host: Host, is_unwanted: impl Fn(&str, &str) -> bool) -> Result<(), String> {
+    while let Some((edit, line)) = next_removal(&changed.text, host, &is_unwanted)? {
         changed.text = edited(&changed.text, edit);
         changed.lines.push(line);
     }
-    Ok(changed)
+    Ok(())
 }
 
 /// The hook of the older tool that is registered for one of these events, and the event.
@@ -150,7 +158,11 @@ fn corrected(text: &str, entry: &Object<'_>, wanted: &str) -> Option<(Edit, Stri
     Some((edit, format!("timeout: {TIMEOUT}")))
 }
 
-fn next_removal(text: &str, host: Host) -> Result<Option<(Edit, String)>, String> {
+fn next_removal(
+    text: &str,
+    host: Host,
+    is_unwanted: impl Fn(&str, &str) -> bool,
+) -> Result<Option<(Edit, String)>, String> {
     let document = json::parse(text)?;
     let Some(hooks) = hooks_of(document.as_ref())? else { return Ok(None) };
     let Some(Value::Object(root)) = document.as_ref() else { return Ok(None) };
@@ -159,7 +171,7 @@ fn next_removal(text: &str, host: Host) -> Result<Option<(Edit, String)>, String
         let Value::Array(groups) = &event.value else { continue };
         for entry in groups.elements.iter().flat_map(|group| entries_in(group).unwrap_or_default()) {
             let command = command_of(entry.object).unwrap_or_default();
-            if command::event_of_ours(command, host).is_some() {
+            if command::event_of_ours(command, host).is_some_and(|word| is_unwanted(event.name.as_str(), &word)) {
                 let line = format!("{}: removed {command}", event.name.as_str());
                 return Ok(Some((removal(text, root, hooks, groups, &entry), line)));
             }

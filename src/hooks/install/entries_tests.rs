@@ -10,9 +10,9 @@ fn wanted(program: &str) -> Vec<Wanted> {
 }
 
 fn registered(text: &str) -> String {
-    let changed = register(text, Host::Claude, &wanted("/bin/throughline")).unwrap();
+    let changed = register(text, Host::Claude, &wanted("/bin/throughline"), &[]).unwrap();
     assert!(!changed.lines.is_empty());
-    let again = register(&changed.text, Host::Claude, &wanted("/bin/throughline")).unwrap();
+    let again = register(&changed.text, Host::Claude, &wanted("/bin/throughline"), &[]).unwrap();
     assert_eq!((again.text, again.lines), (changed.text.clone(), Vec::<String>::new()));
     changed.text
 }
@@ -152,7 +152,7 @@ fn what_does_not_parse_or_has_another_shape_is_told() {
         ("{\"hooks\": {\"Stop\": [{\"command\": \"x\"}]}}", "groups"),
         ("{\"hooks\": {\"Stop\": [{\"hooks\": [\"x\"]}]}}", "groups"),
     ] {
-        let error = register(text, Host::Claude, &wanted("/t")).unwrap_err();
+        let error = register(text, Host::Claude, &wanted("/t"), &[]).unwrap_err();
         assert!(error.contains(why), "{text}: {error}");
     }
 }
@@ -254,5 +254,5 @@ proptest! {
 }
 
 fn registered_if_need_be(text: &str) -> String {
-    register(text, Host::Claude, &wanted("/bin/throughline")).unwrap().text
+    register(text, Host::Claude, &wanted("/bin/throughline"), &[]).unwrap().text
 }

@@ -21,10 +21,16 @@ use crate::chain::Host;
 use crate::stores::Stores;
 
 /// The hooks of each agent: its name of the event, and ours.
-const EVENTS: [(Host, &[(&str, &str)]); 2] = [
+const EVENTS: [(Host, &[Hook]); 2] = [
     (Host::Claude, &[("Stop", "stop")]),
     (Host::Codex, &[("Stop", "stop"), ("UserPromptSubmit", "user-prompt-submit"), ("PostToolUse", "post-tool-use")]),
 ];
+
+/// The hook that is there for the check of session names alone.
+const OF_SESSION_NAME: (Host, Hook) = (Host::Claude, ("PreToolUse", "pre-tool-use"));
+
+/// An agent's name of an event, and ours.
+type Hook = (&'static str, &'static str);
 
 /// Where the settings are.
 #[derive(Clone, Debug)]
@@ -81,6 +87,8 @@ pub struct Request<'a> {
     pub dry_run: bool,
     /// Even beside the hooks of the older tool.
     pub force: bool,
+    /// With the check of session names.
+    pub session_name: bool,
 }
 
 /// What was done, or would be.
@@ -178,13 +186,19 @@ struct Planned {
 /// See [`Error`].
 pub fn install(places: &Places, request: &Request<'_>) -> Result<Report, Error> {
     let (mut planned, mut report) = (Vec::new(), Report::default());
-    for (host, path) in settings(places, &request.which)? {
+    let settings = settings(places, &request.which)?;
+    if request.session_name && settings.iter().all(|(host, _)| *host != Host::Claude) {
+        report.notes.push("Only Claude Code's hooks look at session names.".to_owned());
+    }
+    for (host, path) in settings {
         let file = SettingsFile::read(&path)?;
         let unusable = |why| Error::Unusable { path: file.path.clone(), why };
         if !request.force {
-            refuse_older_tool(places, &request.which, host, &file)?;
+            refuse_older_tool(places, request, host, &file)?;
         }
-        let changed = entries::register(file.text(), host, &wanted(host, request.program)?).map_err(unusable)?;
+        let wanted = wanted(host, request)?;
+        let unwanted: &[Hook] = if request.session_name { &[] } else { &[OF_SESSION_NAME.1] };
+        let changed = entries::register(file.text(), host, &wanted, unwanted).map_err(unusable)?;
         if host == Host::Claude && entries::are_disabled(file.text()) {
             report
                 .warnings
@@ -258,28 +272,33 @@ fn settings(places: &Places, which: &Which) -> Result<Vec<(Host, PathBuf)>, Erro
     Ok(all.into_iter().filter(|(meant, ..)| *meant).map(|(_, host, path)| (host, path)).collect())
 }
 
-fn events(host: Host) -> impl Iterator<Item = (&'static str, &'static str)> {
-    EVENTS.into_iter().filter(move |(of, _)| *of == host).flat_map(|(_, events)| events.iter().copied())
+fn hooks(host: Host, session_name: bool) -> impl Iterator<Item = Hook> {
+    let always = EVENTS.into_iter().flat_map(|(of, hooks)| hooks.iter().map(move |hook| (of, *hook)));
+    let all = always.chain(session_name.then_some(OF_SESSION_NAME));
+    all.filter(move |(of, _)| *of == host).map(|(_, hook)| hook)
 }
 
-fn wanted(host: Host, program: &Path) -> Result<Vec<Wanted>, Error> {
-    let wanted = events(host).map(|(event, word)| {
-        let command = command::ours(program, host, word).ok_or_else(|| Error::Program(program.to_owned()))?;
+fn wanted(host: Host, request: &Request<'_>) -> Result<Vec<Wanted>, Error> {
+    let wanted = hooks(host, request.session_name).map(|(event, word)| {
+        // The end of a turn is always looked at, and refused only so.
+        let refuses = request.session_name && (host, word) == (Host::Claude, "stop");
+        let program = request.program;
+        let command = command::ours(program, host, word, refuses).ok_or_else(|| Error::Program(program.to_owned()))?;
         Ok(Wanted { event, word, command })
     });
     wanted.collect()
 }
 
 /// All settings that an agent reads apply at once, so the older tool is looked for in the others too.
-fn refuse_older_tool(places: &Places, which: &Which, host: Host, file: &SettingsFile) -> Result<(), Error> {
-    let events: Vec<&str> = events(host).map(|(event, _)| event).collect();
+fn refuse_older_tool(places: &Places, request: &Request<'_>, host: Host, file: &SettingsFile) -> Result<(), Error> {
+    let events: Vec<&str> = hooks(host, request.session_name).map(|(event, _)| event).collect();
     let refuse = |path: &Path, found: Option<(&str, &'static str)>| match found {
         Some((event, hook)) => Err(Error::OlderTool { path: path.to_owned(), event: event.to_owned(), hook }),
         None => Ok(()),
     };
     let found = entries::older_tool(file.text(), &events);
     refuse(&file.path, found.map_err(|why| Error::Unusable { path: file.path.clone(), why })?)?;
-    if let Which::Project(_) = which {
+    if let Which::Project(_) = request.which {
         let others = [file.path.with_file_name("settings.local.json"), places.claude.join("settings.json")];
         for other in others.iter().filter_map(|path| SettingsFile::read(path).ok()) {
             // One that does not parse registers nothing.
