@@ -34,6 +34,7 @@ pub mod chain;
 pub mod db;
 pub mod demo;
 pub mod error;
+pub mod events;
 pub mod hooks;
 pub mod hosts;
 pub mod observer;
