@@ -106,3 +106,6 @@ impl Watch {
         }
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

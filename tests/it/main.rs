@@ -16,3 +16,4 @@ mod pollers;
 mod remembering;
 mod samples;
 mod ticks;
+mod waiting;
