@@ -32,7 +32,9 @@ impl Watched {
         let mut watched = Self::unwatched();
         fs::create_dir_all(&watched.day).unwrap();
         fs::create_dir(watched.home.join("project")).unwrap();
-        [OWN, FOREIGN].map(|name| fs::write(watched.day.join(name), "{}\n").unwrap());
+        for name in [OWN, FOREIGN] {
+            fs::write(watched.day.join(name), "{}\n").unwrap();
+        }
         watched.complete(1);
         watched.renew();
         assert!(watched.watch.has_events());
@@ -146,7 +148,7 @@ fn folders_that_come_are_watched_and_those_that_went_are_not() {
     assert!(!watched.told(), "it is not in the tree any more");
     fs::rename(&outside, &folder).unwrap();
     assert!(watched.told());
-    fs::write(inside.join(FOREIGN), "").unwrap();
+    fs::write(inside.join(OWN), "").unwrap();
     assert!(watched.told());
     fs::remove_dir_all(&folder).unwrap();
     assert!(watched.told());
@@ -209,10 +211,10 @@ fn more_events_than_the_system_keeps_are_news() {
     }
     // Events of two files in turn, since equal ones in a row are one.
     for _ in 0..most / 2 + 10 {
-        [FOREIGN, "notes.txt"].map(|name| {
+        for name in [FOREIGN, "notes.txt"] {
             let file = OpenOptions::new().create(true).append(true).open(watched.day.join(name));
             file.unwrap().write_all(b"x").unwrap();
-        });
+        }
     }
     assert!(watched.told(), "what was lost may have mattered");
     watched.append(OWN);

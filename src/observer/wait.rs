@@ -3,6 +3,32 @@
 //! What decides is the chain, chosen from the same candidates as [`read`](super::read) chooses it. Changes in the file system
 //! only make it look sooner, see [`events`](crate::events): they are watched for before the first look, so that none comes in
 //! between, and the last look comes when the deadline has passed.
+//!
+//! ```
+//! use std::time::{Duration, Instant};
+//! use throughline::events::Watching;
+//! use throughline::observer::cancel::Cancel;
+//! use throughline::observer::threads::threads;
+//! use throughline::observer::wait::{Request, Status, wait};
+//! use throughline::{Kind, Mapping, Stores};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let home = tempfile::tempdir()?;
+//! # let project = home.path();
+//! let stores = Stores::below(home.path());
+//! let cursor = threads(&stores, project, Mapping::Never)?.empty_cursor;
+//! let deadline = Instant::now() + Duration::from_millis(10);
+//! let request = Request { project, after: &cursor, deadline, watching: Watching::Events };
+//! let cancel = Cancel::new()?;
+//! assert_eq!(wait(&stores, &request, &cancel, Mapping::Never)?.status, Status::Timeout);
+//!
+//! // As another thread could do it meanwhile.
+//! cancel.cancel();
+//! let ended = wait(&stores, &request, &cancel, Mapping::Never);
+//! assert_eq!(ended.map_err(|error| error.kind()).err(), Some(Kind::Cancelled));
+//! # Ok(())
+//! # }
+//! ```
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -204,9 +230,6 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::cell::Cell;
-    use std::fs;
-
     use tempfile::TempDir;
 
     use super::super::read::{self, read};

@@ -104,7 +104,7 @@ fn a_completion_in_the_instant_of_the_deadline_is_not_lost() {
     let tries: Vec<i64> = (-12..12).collect();
     thread::scope(|scope| {
         for tries in tries.chunks(6) {
-            scope.spawn(|| {
+            scope.spawn(move || {
                 for millis in tries {
                     let home = Home::new();
                     let mut codex = home.codex(1);
@@ -178,8 +178,9 @@ fn wrong_arguments_are_refused() {
     }
     let help = home.throughline(&["observer-wait", "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
-    ["--project", "--after-cursor", "--timeout-seconds", "--json"]
-        .map(|option| assert!(help.contains(option), "{help}"));
+    for option in ["--project", "--after-cursor", "--timeout-seconds", "--json"] {
+        assert!(help.contains(option), "{help}");
+    }
 }
 
 #[test]
@@ -428,10 +429,10 @@ fn readers_and_other_projects_wake_nobody() {
     let foreign = home.codex_in(2, &other);
     let before = current(&home);
     let waiter = Waiter::start(&home, &before, 60).asleep();
-    let spent = cpu_seconds(waiter.child.id());
+    let (spent, project) = (cpu_seconds(waiter.child.id()), home.project());
     for _ in 0..5 {
         assert_eq!(current(&home), before);
-        let read = ["observer-read", "--json", "--project", home.project().to_str().unwrap()];
+        let read = ["observer-read", "--json", "--project", project.to_str().unwrap()];
         assert!(home.throughline(&read).output().unwrap().status.success());
     }
     assert_eq!(Waiter::start(&home, &before, 1).answer()["status"], "timeout");
