@@ -1,7 +1,8 @@
 //! Places that are watched by inotify.
 //!
 //! Only changes are asked for, not that files are opened or read: no look wakes another one. Every folder below the sessions
-//! root is watched, the directory of the receipts, and each directory on the way to these, for the next one to come or go.
+//! root is watched, the directory of the receipts, and each directory on the way to these: that it is moved or removed, and
+//! what comes and goes in it only where the next one is not there, or is a link.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -9,6 +10,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::inotify::{self, CreateFlags, Event, ReadFlags, Reader, WatchFlags};
 use rustix::fs::statfs;
@@ -17,15 +20,14 @@ use rustix::io::Errno;
 use super::Places;
 use crate::scan::folders::{self, Listed};
 
-/// What tells that a name in a directory comes or goes, or the directory itself.
-const NAMES: WatchFlags = WatchFlags::CREATE
-    .union(WatchFlags::DELETE)
-    .union(WatchFlags::MOVE)
-    .union(WatchFlags::DELETE_SELF)
+/// What tells that a directory itself is moved or removed.
+const SELF: WatchFlags = WatchFlags::DELETE_SELF
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::ONLYDIR)
     // One directory can be watched for more than one reason.
     .union(WatchFlags::MASK_ADD);
+/// The same, and that a name in it comes or goes.
+const NAMES: WatchFlags = SELF.union(WatchFlags::CREATE).union(WatchFlags::DELETE).union(WatchFlags::MOVE);
 /// The same, and that a file in it is written to.
 const FILES: WatchFlags = NAMES.union(WatchFlags::MODIFY);
 
@@ -52,6 +54,9 @@ const REMOTE: [u32; 16] = [
 
 /// A buffer for so many bytes of events: some hundred of them.
 const BUFFER: usize = 16 << 10;
+
+/// How long the kernel takes, about, for the first step of forgetting watches.
+const FORGETTING: Duration = Duration::from_millis(2);
 
 /// Not all places can be watched.
 #[derive(Debug)]
@@ -154,6 +159,19 @@ impl Inotify {
     }
 }
 
+impl Drop for Inotify {
+    /// Closing waits until the kernel has forgotten all watches. It does so in two steps one behind the other, and the second
+    /// one is slow (some ticks of its clock) if it is asked for while the first is going on, as closing does. So the first one
+    /// is let begin by itself: in the median that took 3 ms in the place of 13.
+    fn drop(&mut self) {
+        for watch in self.directories.keys() {
+            // Closing does what could not be done here.
+            let _ = inotify::remove_watch(&self.fd, *watch);
+        }
+        thread::sleep(FORGETTING);
+    }
+}
+
 fn meaning(directories: &HashMap<i32, Directory>, event: &Event<'_>, rollouts: &HashSet<PathBuf>) -> Meaning {
     let flags = event.events();
     if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
@@ -185,12 +203,18 @@ struct Watching<'i> {
 }
 
 impl Watching<'_> {
-    /// Each directory on the way to a place, as far as there are any, for the next one.
+    /// Each directory on the way to a place, and that one. For the first one that is not there, and for a link, which can be
+    /// made to lead elsewhere, the directory that it is to stand in.
     fn way(&mut self, place: &Path) -> Result<(), Unwatchable> {
         let way: Vec<&Path> = place.ancestors().collect();
-        for (directory, next) in way.iter().skip(1).zip(&way).rev() {
-            if let Some(watched) = self.add(directory, NAMES)? {
-                watched.next.extend(next.file_name().map(OsStr::to_owned));
+        for directory in way.into_iter().rev() {
+            let is_watched = self.add(directory, SELF)?.is_some() && !directory.is_symlink();
+            if let (false, Some(above), Some(name)) = (is_watched, directory.parent(), directory.file_name())
+                && let Some(watched) = self.add(above, NAMES)?
+            {
+                watched.next.push(name.to_owned());
+                // It may have come in between.
+                self.add(directory, SELF)?;
             }
         }
         Ok(())

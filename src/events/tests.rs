@@ -105,6 +105,17 @@ fn other_projects_rows_and_readers_are_not() {
 }
 
 #[test]
+fn what_happens_on_the_way_does_not_even_wake() {
+    let watched = Watched::new();
+    for beside in ["beside", "state/beside", "state/throughline/beside", "codex/beside", "project/beside"] {
+        fs::write(watched.home.join(beside), "x").unwrap();
+        fs::remove_file(watched.home.join(beside)).unwrap();
+    }
+    let fd = watched.watch.0.as_ref().unwrap().fd();
+    assert_eq!(Cancel::new().unwrap().pause(Some(fd), Instant::now()), Over::Time);
+}
+
+#[test]
 fn files_that_come_go_or_are_replaced_are_told() {
     let mut watched = Watched::new();
     let (day, beside) = (watched.day.clone(), watched.home.join("beside"));

@@ -3,7 +3,8 @@
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -77,30 +78,22 @@ impl Cancel {
     /// Pauses until it is that late, it is cancelled, or something can be read from `other`.
     pub fn pause(&self, other: Option<BorrowedFd<'_>>, until: Instant) -> Over {
         let reader = self.0.reader.as_fd();
-        let mut both =
-            [PollFd::from_borrowed_fd(reader, PollFlags::IN), PollFd::from_borrowed_fd(reader, PollFlags::IN)];
-        let watched = match other {
-            Some(other) => {
-                both[1] = PollFd::from_borrowed_fd(other, PollFlags::IN);
-                &mut both[..]
-            }
-            None => &mut both[..1],
-        };
+        // In the place of what is not asked for, the same once more.
+        let mut both = [reader, other.unwrap_or(reader)].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let timeout = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
-            match poll(watched, Some(&timeout)) {
+            match poll(&mut both, Some(&timeout)) {
                 Err(Errno::INTR) => continue,
                 // Without memory for it there is no way to wait but to look at the clock.
-                Err(_) => std::thread::sleep(left.min(std::time::Duration::from_millis(10))),
+                Err(_) => thread::sleep(left.min(Duration::from_millis(10))),
                 Ok(_) => {}
             }
-            let [cancelled, readable] = [0, 1].map(|n| watched.get(n).is_some_and(|fd| !fd.revents().is_empty()));
-            match (cancelled, readable) {
-                (true, _) => return Over::Cancelled,
-                (false, true) => return Over::Readable,
-                (false, false) if Instant::now() >= until => return Over::Time,
-                _ => {}
+            match both.each_ref().map(|fd| !fd.revents().is_empty()) {
+                [true, _] => return Over::Cancelled,
+                [false, true] => return Over::Readable,
+                [false, false] if Instant::now() >= until => return Over::Time,
+                [false, false] => {}
             }
         }
     }
