@@ -50,6 +50,9 @@ use crate::stores::Stores;
 
 const SCHEMA: &str = "throughline.observer_wait.v1";
 
+/// A look that takes longer has read much, and needed memory for it.
+const LARGE_LOOK: Duration = Duration::from_millis(50);
+
 /// What is waited for.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'r> {
@@ -184,6 +187,9 @@ impl<D: FnMut()> Waiting<'_, D> {
     /// Sleeps until it is worth to look again.
     fn sleep(&mut self, cost: Duration, rollouts: &HashSet<PathBuf>) {
         let deadline = self.request.deadline;
+        if cost > LARGE_LOOK {
+            give_memory_back();
+        }
         if self.watch.has_events() {
             let until = deadline.min(Instant::now() + self.pace.pause(cost));
             if self.cancel.pause(None, until) == Over::Cancelled {
@@ -200,6 +206,17 @@ impl<D: FnMut()> Waiting<'_, D> {
 
     fn answer(&self, status: Status, through_cursor: Option<String>) -> Answer {
         Answer { schema: SCHEMA, status, after_cursor: self.request.after.to_owned(), through_cursor }
+    }
+}
+
+/// Gives memory that is not used any more back to the system: an hour's sleep does not need what one look did. The allocator of
+/// GNU keeps it otherwise.
+fn give_memory_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: malloc_trim takes no pointer, changes nothing that is in use, and locks what it looks at, so that any thread
+    // may call it at any time.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 
