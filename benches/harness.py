@@ -184,3 +184,25 @@ def private_bytes(pid):
     except OSError:
         return 0
     return sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("RssAnon:"))
+
+
+# ---------------------------------------------------------------- targets
+
+@dataclass
+class Verdict:
+    """A row of the table of targets; no target, or nothing measured, is neither met nor missed."""
+    work: str
+    beside: str
+    measured: float | None
+    most: float | None
+
+    def is_missed(self):
+        return None not in (self.measured, self.most) and self.measured > self.most
+
+    def __str__(self):
+        if None in (self.measured, self.most):
+            said = "" if self.measured is not None else "not measured"
+        else:
+            said = "MISSED" if self.is_missed() else "met"
+        measured, most = ("-" if value is None else f"{value:.2f}" for value in (self.measured, self.most))
+        return f"{self.work:<62}{self.beside:<18}{measured:>10}{most:>10}  {said}"

@@ -24,6 +24,8 @@ pub enum Kind {
     DbProject,
     /// The database cannot be opened or queried, or stays locked.
     DbIo,
+    /// A wait was cancelled.
+    Cancelled,
     /// Anything else: a damaged or public receipt store, a rollout that cannot be read.
     Internal,
 }
@@ -58,6 +60,7 @@ impl fmt::Display for Error {
             Kind::DbSchema => "the database schema is unsupported",
             Kind::DbProject => "the database names another project",
             Kind::DbIo => "the database could not be read",
+            Kind::Cancelled => "the wait was cancelled",
             Kind::Internal => "the stores could not be read",
         })
     }

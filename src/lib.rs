@@ -23,6 +23,8 @@
 //! # }
 //! ```
 //!
+//! Instead of asking again and again, [`observer::wait`] sleeps until there is something to ask for; [`events`] wake it.
+//!
 //! The data goes one way: [`scan`] finds rollouts and their rows, `throughline-parsers` makes turns of them, [`hosts`]
 //! makes a [`chain`] per thread, [`observer`] chooses the entries that are asked for, [`db`] projects their bodies. What was
 //! read once is remembered in the [`cache`], so that the next read costs what changed. What writes goes through
@@ -36,6 +38,7 @@ pub mod clock;
 pub mod db;
 pub mod demo;
 pub mod error;
+pub mod events;
 pub mod hooks;
 pub mod hosts;
 pub mod lock;

@@ -5,9 +5,10 @@
 
 use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use serde::Serialize;
 use throughline::{Error, Kind};
@@ -29,6 +30,8 @@ pub struct Contract {
     pub db_project: &'static str,
     /// [`Kind::DbIo`]
     pub db_io: &'static str,
+    /// [`Kind::Cancelled`]
+    pub cancelled: &'static str,
     /// [`Kind::Internal`]
     pub internal: &'static str,
 }
@@ -55,6 +58,10 @@ pub fn answer(contract: &Contract, run: impl FnOnce() -> Result<String, Failure>
     panic::set_hook(Box::new(|_| {}));
     let internal = Failure::Kind(Kind::Internal);
     let answer = panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(internal));
+    while ENDING.swap(true, Ordering::SeqCst) {
+        // Another thread is ending the process.
+        thread::park();
+    }
     match answer.and_then(|line| write(line).map_err(|_| internal)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -62,6 +69,14 @@ pub fn answer(contract: &Contract, run: impl FnOnce() -> Result<String, Failure>
             drop(io::stderr().write_all(contract.line(failure).as_bytes()));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Ends the process with this failure, unless it is about to end anyway: for what cannot wait until the command has run.
+pub fn end_now(contract: &Contract, failure: Failure) {
+    if !ENDING.swap(true, Ordering::SeqCst) {
+        drop(io::stderr().write_all(contract.line(failure).as_bytes()));
+        process::exit(1);
     }
 }
 
@@ -90,6 +105,7 @@ impl Contract {
             Failure::Kind(Kind::DbSchema) => ("DB_SCHEMA", self.db_schema),
             Failure::Kind(Kind::DbProject) => ("DB_PROJECT", self.db_project),
             Failure::Kind(Kind::DbIo) => ("DB_IO", self.db_io),
+            Failure::Kind(Kind::Cancelled) => ("CANCELLED", self.cancelled),
             Failure::Kind(Kind::Internal) => ("INTERNAL", self.internal),
         };
         let code = format!("{}_{suffix}", self.code);
@@ -101,7 +117,7 @@ impl Contract {
 /// What the handler of SIGBUS writes.
 static ON_SIGBUS: OnceLock<String> = OnceLock::new();
 
-/// Set by the thread that ends the process: several can meet the end of a file at once.
+/// Set by the thread that ends the process: the only one that may write a line. Several can meet the end of a file at once.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn end(_signal: libc::c_int) {

@@ -11,6 +11,7 @@ mod observer;
 mod older_tool;
 mod progress;
 mod session_name;
+mod wait;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -38,6 +39,8 @@ enum Command {
     Read(observer::ReadHelp),
     #[command(name = "observer-threads")]
     Threads(observer::ThreadsHelp),
+    #[command(name = "observer-wait")]
+    Wait(wait::WaitHelp),
     Install(install::InstallArguments),
     Uninstall(install::UninstallArguments),
     Cache(cache::Arguments),
@@ -55,9 +58,10 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         None => ("", [].as_slice()),
     };
     match name {
-        // These two have a grammar of their own, and errors that are part of their contract.
+        // These have a grammar of their own, and errors that are part of their contract.
         "observer-read" => observer::read(rest),
         "observer-threads" => observer::threads(rest),
+        "observer-wait" => wait::wait(rest),
         "hook" => hook::run(rest),
         _ if older_tool::is_hook(name) => older_tool::decline(name),
         _ => run_others(arguments),
@@ -75,7 +79,7 @@ fn run_others(arguments: Vec<OsString>) -> ExitCode {
         Ok(Command::Demo(arguments)) => demo::run(&arguments),
         Ok(Command::Completions(arguments)) => completions::run(&arguments),
         // They were taken before; clap knows them for help and completions.
-        Ok(Command::Read(_) | Command::Threads(_) | Command::Hook(_)) => ExitCode::from(USAGE),
+        Ok(Command::Read(_) | Command::Threads(_) | Command::Wait(_) | Command::Hook(_)) => ExitCode::from(USAGE),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print(&error.render().to_string())
         }

@@ -1,8 +1,10 @@
 //! `throughline observer-read` and `observer-threads`: the contract's own grammar, answers and errors.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::Args;
 use serde::Serialize;
@@ -61,7 +63,7 @@ pub struct ThreadsHelp {
     help: Option<bool>,
 }
 
-const READ: Contract = Contract {
+pub const READ: Contract = Contract {
     schema: "throughline.observer_read.v1",
     code: "E_OBSERVER_READ",
     args: "invalid observer-read arguments",
@@ -69,6 +71,7 @@ const READ: Contract = Contract {
     db_schema: "observer read database schema is unsupported",
     db_project: "observer read database project does not match",
     db_io: "observer read database could not be read",
+    cancelled: "observer read was cancelled",
     internal: "observer read failed",
 };
 
@@ -96,7 +99,7 @@ pub fn read(arguments: &[OsString]) -> ExitCode {
             after: after.as_deref(),
             through: through.as_deref(),
             page: page.as_deref(),
-            limit: limit.map_or(Ok(10), |limit| parse_limit(&limit.to_string_lossy()))?,
+            limit: limit.map_or(Ok(10), |limit| parse_number(limit, 1..=100))?,
         };
         if request.page.is_some() && (request.after.is_none() || request.through.is_none()) {
             return Err(Failure::Args);
@@ -117,12 +120,12 @@ pub fn threads(arguments: &[OsString]) -> ExitCode {
     })
 }
 
-fn is_help(arguments: &[OsString]) -> bool {
+pub fn is_help(arguments: &[OsString]) -> bool {
     matches!(arguments, [only] if only == "--help")
 }
 
 /// The values of the options, each at most once, none empty or like an option; `--json` has to be there.
-fn parse<'a, const N: usize>(
+pub fn parse<'a, const N: usize>(
     arguments: &'a [OsString],
     options: [&str; N],
 ) -> Result<[Option<&'a OsString>; N], Failure> {
@@ -142,17 +145,17 @@ fn parse<'a, const N: usize>(
     if as_json { Ok(values) } else { Err(Failure::Args) }
 }
 
-/// ASCII digits for 1 to 100.
-fn parse_limit(text: &str) -> Result<usize, Failure> {
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    let limit = text.parse().ok().filter(|limit| digits && (1..=100).contains(limit));
-    limit.ok_or(Failure::Args)
+/// ASCII digits for a number in a range.
+pub fn parse_number<N: FromStr + PartialOrd>(text: &OsStr, range: RangeInclusive<N>) -> Result<N, Failure> {
+    let text = text.to_str().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let number = text.and_then(|text| text.parse().ok());
+    number.filter(|number| range.contains(number)).ok_or(Failure::Args)
 }
 
-fn stores() -> Result<Stores, Failure> {
+pub fn stores() -> Result<Stores, Failure> {
     Stores::from_env().ok_or(Failure::Kind(Kind::Internal))
 }
 
-fn json(answer: &impl Serialize) -> Result<String, Failure> {
+pub fn json(answer: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(answer).map_err(|_| Failure::Kind(Kind::Internal))
 }

@@ -3,7 +3,9 @@
 pub mod claude;
 pub mod codex;
 
+use std::collections::HashSet;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use throughline_parsers::text::Digest;
 
@@ -88,9 +90,38 @@ pub fn candidates(
     mapping: Mapping,
     needs: Needs<'_>,
 ) -> Result<Vec<Candidate>, Error> {
-    let mut found = claude::candidates(stores, project)?;
-    found.extend(codex::candidates(stores, project, mapping, needs)?);
-    Ok(found)
+    Ok(look(stores, project, mapping, needs)?.into_candidates())
+}
+
+/// The threads of the project, as one look found them.
+#[derive(Debug)]
+pub struct Looked {
+    claude: Vec<Candidate>,
+    codex: codex::Looked,
+}
+
+/// Looks at the threads of the project: at Claude's, and at Codex' of which something is needed.
+///
+/// # Errors
+/// A store is damaged or cannot be read.
+pub fn look(stores: &Stores, project: &Resolved, mapping: Mapping, needs: Needs<'_>) -> Result<Looked, Error> {
+    let claude = claude::candidates(stores, project)?;
+    Ok(Looked { claude, codex: codex::look(stores, project, mapping, needs)? })
+}
+
+impl Looked {
+    /// The rollouts of Codex in which a change can change one of the threads, or make one: their paths, those of the plain
+    /// files. No other one matters until it is replaced, or a new one comes.
+    pub fn rollouts(&self) -> HashSet<PathBuf> {
+        self.codex.rollouts()
+    }
+
+    /// The threads, in no order.
+    pub fn into_candidates(self) -> Vec<Candidate> {
+        let mut found = self.claude;
+        found.extend(self.codex.into_candidates());
+        found
+    }
 }
 
 /// The current parent among the threads of a project.

@@ -2,11 +2,14 @@
 //!
 //! A reader of the code can start at [`read`]; it meets each stage once.
 
+pub mod cancel;
 pub mod cursor;
+mod feed;
 pub mod page;
 pub mod read;
 pub mod threads;
 mod token;
+pub mod wait;
 
 use std::fs;
 use std::path::Path;

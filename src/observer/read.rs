@@ -1,19 +1,18 @@
 //! `observer-read`: the completed turns of a project since a cursor, with their bodies.
 
-use std::ops::Range;
 use std::path::Path;
 
 use serde::Serialize;
 use throughline_parsers::text::{Digest, tail};
 
 use super::Project;
-use super::cursor::{Cursor, Position};
+use super::feed::{Asked, Broken, Cursors, Relation, Through};
 use super::page::{Page, Series};
 use super::token;
-use crate::chain::{self, End, Entry, Host};
+use crate::chain::{End, Entry, Host};
 use crate::db::projection::{self, Pair};
 use crate::error::{Error, Kind};
-use crate::hosts::{self, Candidate, Current, Need};
+use crate::hosts::{self, Candidate};
 use crate::scan::file::Mapping;
 use crate::stores::Stores;
 
@@ -146,13 +145,13 @@ pub fn read(stores: &Stores, request: &Request<'_>, mapping: Mapping) -> Result<
 
 fn answer(stores: &Stores, request: &Request<'_>, mapping: Mapping) -> Result<Answer, Error> {
     let project = Project::open(request.project)?;
-    let asked = Asked::of(&project, request);
+    let asked = Asked::of(&project, request.cursors());
     let needs = |thread, end: &End, current| asked.needs(thread, end, current);
     let candidates = hosts::candidates(stores, &project.resolved, mapping, &needs)?;
     let page = request.page_of(&project)?;
     let feed = match Feed::choose(&project, &candidates, request) {
         Ok(feed) => feed,
-        Err(status) => return Ok(Answer::without_turns(status, request)),
+        Err(broken) => return Ok(Answer::without_turns(broken.into(), request)),
     };
     let selection = feed.select(&project, request, page)?;
     let Some(candidate) = feed.through.candidate.filter(|_| !selection.entries.is_empty()) else {
@@ -168,42 +167,20 @@ fn answer(stores: &Stores, request: &Request<'_>, mapping: Mapping) -> Result<An
     })
 }
 
-/// The places that the cursors of a request name.
-struct Asked {
-    after: Option<Position>,
-    through: Option<Position>,
-    has_through: bool,
-}
-
-impl Asked {
-    fn of(project: &Project, request: &Request<'_>) -> Self {
-        let position = |token: Option<&str>| match Cursor::read(token?, project.digest)? {
-            Cursor::At(position) => Some(position),
-            Cursor::Empty => None,
-        };
-        let (after, through) = (position(request.after), position(request.through));
-        Self { after, through, has_through: request.through.is_some() }
-    }
-
-    /// What is asked of a thread of Codex: of those that a cursor names, and of the current one, more than where the chain
-    /// ends is needed for entries, and for a digest in front of the end.
-    fn needs(&self, thread: Digest, end: &End, current: bool) -> Need {
-        let named = |position: Option<Position>| position.filter(|position| position.is_of(Host::Codex, thread));
-        let is_at_end = |position: Position| position.length == end.length;
-        let (after, through) = (named(self.after), named(self.through));
-        let nothing_new = after.is_some_and(is_at_end) && through.is_none_or(is_at_end);
-        let is_read = through.is_some() || (current && !self.has_through);
-        if (is_read && !nothing_new) || after.is_some_and(|after| !is_at_end(after)) {
-            Need::Chain
-        } else if current || after.is_some() || through.is_some() {
-            Need::End
-        } else {
-            Need::Nothing
+impl From<Broken> for Status {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Resync => Self::ResyncRequired,
+            Broken::Ambiguous => Self::AmbiguousParent,
         }
     }
 }
 
 impl Request<'_> {
+    fn cursors(&self) -> Cursors<'_> {
+        Cursors { after: self.after, through: self.through }
+    }
+
     /// The page that is asked for; it has to be one of the series that the cursors name.
     fn page_of(&self, project: &Project) -> Result<Option<Page>, Error> {
         let Some(token) = self.page else { return Ok(None) };
@@ -222,17 +199,21 @@ struct Feed<'c> {
 }
 
 impl<'c> Feed<'c> {
-    /// Chooses the chain, or a known state without turns.
-    fn choose(project: &Project, candidates: &'c [Candidate], request: &Request<'_>) -> Result<Self, Status> {
+    /// Chooses the chain.
+    fn choose(project: &Project, candidates: &'c [Candidate], request: &Request<'_>) -> Result<Self, Broken> {
         let through = Through::choose(project, candidates, request.through)?;
         let Some(after) = request.after else {
             let start = through.length.saturating_sub(request.limit);
             return Ok(Self { status: Status::Snapshot, through, start, history_truncated: start > 0 });
         };
-        let after = Cursor::read(after, project.digest).ok_or(Status::ResyncRequired)?;
-        let (status, start) = through.follow(after, candidates).ok_or(Status::ResyncRequired)?;
-        let from_its_start = after == Cursor::Empty || status != Status::Delta;
-        let history_truncated = from_its_start && through.candidate.is_some_and(|candidate| candidate.floor > 1);
+        let (relation, start) = through.follow(project, candidates, after)?;
+        let status = match relation {
+            Relation::Same => Status::Delta,
+            Relation::OtherThread => Status::ThreadSwitched,
+            Relation::OtherHost => Status::HostSwitched,
+        };
+        // A cursor of this thread has at least one entry in front of it, so at 0 the chain is told from its start.
+        let history_truncated = start == 0 && through.candidate.is_some_and(|candidate| candidate.floor > 1);
         Ok(Self { status, through, start, history_truncated })
     }
 
@@ -268,64 +249,6 @@ impl<'c> Feed<'c> {
             page: PageState { complete: next_token.is_none(), next_token },
         }
     }
-}
-
-/// A chain up to a cursor.
-struct Through<'c> {
-    /// `None` where the project has no completed pair.
-    candidate: Option<&'c Candidate>,
-    length: usize,
-    token: String,
-}
-
-impl<'c> Through<'c> {
-    /// The chain up to the given cursor, else the current thread's whole chain; or a known state without turns.
-    fn choose(project: &Project, candidates: &'c [Candidate], token: Option<&str>) -> Result<Self, Status> {
-        let Some(token) = token else {
-            let (cursor, candidate) = match Current::of(candidates) {
-                Current::Ambiguous => return Err(Status::AmbiguousParent),
-                Current::None => (Cursor::Empty, None),
-                Current::Thread(candidate) => (Cursor::end_of(candidate), Some(candidate)),
-            };
-            let length = candidate.map_or(0, |candidate| candidate.end.length);
-            return Ok(Self { candidate, length, token: cursor.write(project.digest) });
-        };
-        let cursor = Cursor::read(token, project.digest).ok_or(Status::ResyncRequired)?;
-        let (candidate, length) = match cursor {
-            Cursor::Empty => (None, 0),
-            Cursor::At(at) => (Some(holding(at, candidates).ok_or(Status::ResyncRequired)?), at.length),
-        };
-        Ok(Self { candidate, length, token: token.to_owned() })
-    }
-
-    /// How one goes on from `after` to here, and how many entries are already known; `None` where one cannot.
-    fn follow(&self, after: Cursor, candidates: &[Candidate]) -> Option<(Status, usize)> {
-        let Cursor::At(after) = after else { return Some((Status::Delta, 0)) };
-        // Its own thread is looked at before any switch is told: it may be gone, or rolled back.
-        holding(after, candidates)?;
-        let candidate = self.candidate?;
-        if after.host != candidate.host {
-            Some((Status::HostSwitched, 0))
-        } else if after.thread != candidate.thread {
-            Some((Status::ThreadSwitched, 0))
-        } else {
-            (after.length <= self.length).then_some((Status::Delta, after.length))
-        }
-    }
-
-    fn entries(&self, range: Range<usize>) -> Vec<Entry> {
-        self.candidate.map_or_else(Vec::new, |candidate| candidate.entries(range))
-    }
-
-    fn digest_of(&self, range: Range<usize>) -> Digest {
-        let of = |candidate: &Candidate| chain::digest_of(candidate.host, candidate.thread, &candidate.entries(range));
-        self.candidate.map_or_else(|| Digest::of(""), of)
-    }
-}
-
-/// The thread whose history is still as the cursor describes it.
-fn holding(at: Position, candidates: &[Candidate]) -> Option<&Candidate> {
-    candidates.iter().find(|candidate| at.holds_in(candidate))
 }
 
 struct Selection {

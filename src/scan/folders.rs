@@ -23,7 +23,7 @@ impl Listed {
     /// The rollout of this name in a folder; `None` for a name that is no rollout's.
     pub fn named(folder: &Path, file_name: &str) -> Option<Self> {
         let name = RolloutName::parse(file_name)?;
-        Some(Self { path: folder.join(file_name.strip_suffix(".zst").unwrap_or(file_name)), name })
+        Some(Self { path: plain(folder.join(file_name)), name })
     }
 
     /// The name of the file that is there.
@@ -45,6 +45,14 @@ impl Listed {
         }
         PathBuf::from(path)
     }
+}
+
+/// The path of the plain rollout, given its own or that of the packed one.
+pub fn plain(mut path: PathBuf) -> PathBuf {
+    if path.extension().is_some_and(|end| end == "zst") {
+        path.set_extension("");
+    }
+    path
 }
 
 /// What is in one folder.

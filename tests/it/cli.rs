@@ -18,6 +18,8 @@ const READ_DB_IO: &str = r#"{"schema":"throughline.observer_read.v1","status":"e
 const THREADS_ARGS: &str = r#"{"schema":"throughline.observer_threads.v1","status":"error","code":"E_OBSERVER_THREADS_ARGS","message":"invalid observer-threads arguments"}"#;
 const THREADS_INTERNAL: &str = r#"{"schema":"throughline.observer_threads.v1","status":"error","code":"E_OBSERVER_THREADS_INTERNAL","message":"observer threads failed"}"#;
 
+const WAIT_ARGS: &str = r#"{"schema":"throughline.observer_wait.v1","status":"error","code":"E_OBSERVER_WAIT_ARGS","message":"invalid observer-wait arguments"}"#;
+
 const READ_OPTIONS: [&str; 6] =
     ["--project", "--after-cursor", "--through-cursor", "--page-token", "--limit", "--json"];
 
@@ -29,7 +31,7 @@ fn help_names_every_command_and_each_has_its_own() {
     let help = text_of(&home, &["--help"]);
     assert_eq!(text_of(&home, &["help"]), help);
     let commands = commands_in(&help);
-    for wanted in ["observer-read", "observer-threads", "completions"] {
+    for wanted in ["observer-read", "observer-threads", "observer-wait", "completions"] {
         assert!(commands.contains(&wanted), "{wanted} is not among {commands:?}");
     }
     for command in commands.into_iter().filter(|command| *command != "help") {
@@ -53,7 +55,8 @@ fn observer_commands_take_help_only_alone() {
     let home = Home::new();
     let project = home.project();
     let project = project.to_str().unwrap();
-    for (command, error) in [("observer-read", READ_ARGS), ("observer-threads", THREADS_ARGS)] {
+    let commands = [("observer-read", READ_ARGS), ("observer-threads", THREADS_ARGS), ("observer-wait", WAIT_ARGS)];
+    for (command, error) in commands {
         let others: [&[&str]; 6] = [
             &["--help", "--json"],
             &["--help", "--help"],

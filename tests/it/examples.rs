@@ -1,19 +1,19 @@
-//! The Observers in `examples/`, run as they are. They need `python3` or `sh` with `jq`, so these tests are ignored unless
-//! they are asked for: `cargo test --test it -- --ignored needs_`.
+//! The Observers in `examples/`, run as they are. Some need `python3`, or `sh` with `jq`; their tests are ignored unless they
+//! are asked for: `cargo test --test it -- --ignored needs_`.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::home::Home;
 
-macro_rules! for_both {
+macro_rules! for_each_observer {
     ($($scenario:ident)*) => {
         mod observe_py_needs_python3 {
             $(
@@ -33,10 +33,18 @@ macro_rules! for_both {
                 }
             )*
         }
+        mod observe_rs {
+            $(
+                #[test]
+                fn $scenario() {
+                    super::$scenario(&super::RUST);
+                }
+            )*
+        }
     };
 }
 
-for_both! {
+for_each_observer! {
     two_sessions_at_once_lose_nothing
     both_hosts_are_followed
     a_long_session_is_told_page_by_page
@@ -46,12 +54,15 @@ for_both! {
     a_page_token_that_does_not_fit_begins_the_series_again
     a_damaged_state_begins_the_thread_again
     hard_failures_are_told_and_pass
-    it_runs_on_without_a_busy_loop
-    it_backs_off_while_something_is_pending
+    it_sleeps_until_a_turn_completes
+    it_asks_seldom_for_what_stays_pending
+    what_is_pending_keeps_no_other_session_waiting
+    it_ends_when_it_is_told_to
 }
 
-const PYTHON: Observer = Observer { interpreter: "python3", script: "examples/observe.py" };
-const SHELL: Observer = Observer { interpreter: "sh", script: "examples/observe.sh" };
+const PYTHON: Observer = Observer { interpreter: Some("python3"), example: "examples/observe.py" };
+const SHELL: Observer = Observer { interpreter: Some("sh"), example: "examples/observe.sh" };
+const RUST: Observer = Observer { interpreter: None, example: "observe" };
 
 fn two_sessions_at_once_lose_nothing(observer: &Observer) {
     let home = Home::new();
@@ -127,8 +138,8 @@ fn a_page_that_waits_does_not_repeat_the_pages_before_it(observer: &Observer) {
     assert_eq!((&told.turns[..], told.reports()), (&all[..10], vec!["projection_pending"]));
     session.complete("115", "while it waited");
     session.store();
-    assert_eq!(observer.round(&home).turns, all[10..]);
-    assert_eq!(observer.round(&home), Told::of([("115", "while it waited")]));
+    let rest = [&all[10..], &Told::of([("115", "while it waited")]).turns].concat();
+    assert_eq!(observer.round(&home).turns, rest);
 }
 
 fn a_rollback_begins_the_thread_again(observer: &Observer) {
@@ -157,7 +168,7 @@ fn a_page_token_that_does_not_fit_begins_the_series_again(observer: &Observer) {
     session.store();
     observer.change_state(&home, |state| state.replace("tlp1.", "tlp1.x"));
     let told = observer.round(&home);
-    assert_eq!((told.turns.len(), told.reports()), (12, vec!["E_OBSERVER_READ_INPUT"]));
+    assert_eq!((told.turns.len(), told.reports()), (12, vec![observer.report("E_OBSERVER_READ_INPUT")]));
     assert_eq!(observer.round(&home), Told::default());
 }
 
@@ -184,12 +195,12 @@ fn hard_failures_are_told_and_pass(observer: &Observer) {
     let set_mode = |mode| fs::set_permissions(&receipts, fs::Permissions::from_mode(mode)).unwrap();
     set_mode(0o644);
     let told = observer.round(&home);
-    assert_eq!((told.turns.len(), told.reports()), (0, vec!["E_OBSERVER_THREADS_INTERNAL"]));
+    assert_eq!((told.turns.len(), told.reports()), (0, vec![observer.report("E_OBSERVER_THREADS_INTERNAL")]));
     set_mode(0o600);
     let version = |version: i64| home.database().pragma_update(None, "user_version", version).unwrap();
     version(13);
     let told = observer.round(&home);
-    assert_eq!((told.turns.len(), told.reports()), (0, vec!["E_OBSERVER_READ_DB_SCHEMA"; 2]));
+    assert_eq!((told.turns.len(), told.reports()), (0, vec![observer.report("E_OBSERVER_READ_DB_SCHEMA"); 2]));
     rusqlite::Connection::open(home.path("home/.throughline/throughline.db"))
         .unwrap()
         .pragma_update(None, "user_version", 9)
@@ -197,36 +208,62 @@ fn hard_failures_are_told_and_pass(observer: &Observer) {
     assert_eq!(observer.round(&home).turns.len(), 2);
 }
 
-fn it_runs_on_without_a_busy_loop(observer: &Observer) {
+fn it_sleeps_until_a_turn_completes(observer: &Observer) {
     let home = Home::new();
-    let mut session = home.codex(1);
-    let counted = Counted::new(&home);
-    let mut running = observer.start(&home, &["--interval", "0.5"], &counted);
-    for n in ["1", "2"] {
-        session.complete_and_store(n, "done");
-        let turn: Value = serde_json::from_str(&running.next_line()).unwrap();
-        assert_eq!(turn["user"], n);
+    let (mut one, mut two) = (home.codex(1), home.codex(2));
+    let mut running = observer.start(&home);
+    for n in ["1", "2", "3"] {
+        for session in [&mut one, &mut two] {
+            session.complete_and_store(n, "done");
+            assert_eq!(running.next_turn(), n);
+        }
     }
-    let calls = counted.calls().len();
+    // What is left is one call that waits.
+    running.wait_until_asleep();
+    let (calls, ticks) = (running.calls(), running.ticks());
     std::thread::sleep(Duration::from_secs(2));
-    let idle = counted.calls().split_off(calls);
-    assert!((2..=5).contains(&idle.len()), "{idle:?} in two seconds");
-    assert!(idle.iter().all(|call| call == "observer-threads"), "nothing is read while nothing changes");
+    assert_eq!(running.calls(), calls, "nothing is asked while nothing changes");
+    assert!(running.ticks() <= ticks + 5, "{} ticks while nothing changes", running.ticks() - ticks);
 }
 
-fn it_backs_off_while_something_is_pending(observer: &Observer) {
+fn it_asks_seldom_for_what_stays_pending(observer: &Observer) {
     let home = Home::new();
     let mut session = home.codex(1);
     session.complete("1", "not stored");
-    let counted = Counted::new(&home);
-    let mut running = observer.start(&home, &["--interval", "0.5"], &counted);
-    std::thread::sleep(Duration::from_secs(3));
-    // After 0, 0.25, 0.75 and 1.75 seconds.
-    let reads = counted.calls().iter().filter(|call| *call == "observer-read").count();
-    assert!((3..=5).contains(&reads), "{reads} reads in three seconds");
+    let mut running = observer.start(&home);
+    std::thread::sleep(Duration::from_secs(10));
+    // After 0, 0.25, 1.25 and 5.25 seconds.
+    let notes = running.notes();
+    let asked = notes.lines().filter(|note| note.ends_with("projection_pending")).count();
+    assert!((3..=5).contains(&asked), "{notes}");
     session.store();
-    let turn: Value = serde_json::from_str(&running.next_line()).unwrap();
-    assert_eq!(turn["user"], "1");
+    assert_eq!(running.next_turn(), "1");
+}
+
+fn what_is_pending_keeps_no_other_session_waiting(observer: &Observer) {
+    let home = Home::new();
+    // Of Claude's turns the bodies are there before the receipts are.
+    let (mut one, mut two) = (home.codex(1), home.claude("a session"));
+    one.complete("0", "not stored");
+    let mut running = observer.start(&home);
+    for n in 1..=20 {
+        two.complete_and_store(&n.to_string(), "done");
+        assert_eq!(running.next_turn(), n.to_string());
+    }
+    let asked = running.notes().lines().count();
+    assert!(asked <= 6, "the other's turns make it ask {asked} times");
+    one.store();
+    assert_eq!(running.next_turn(), "0");
+}
+
+fn it_ends_when_it_is_told_to(observer: &Observer) {
+    let home = Home::new();
+    let mut session = home.codex(1);
+    let mut running = observer.start(&home);
+    session.complete_and_store("1", "done");
+    assert_eq!(running.next_turn(), "1");
+    running.wait_until_asleep();
+    running.terminate();
 }
 
 mod observe_current_sh_needs_jq {
@@ -295,8 +332,8 @@ mod observe_current_sh_needs_jq {
 // ---- running them
 
 struct Observer {
-    interpreter: &'static str,
-    script: &'static str,
+    interpreter: Option<&'static str>,
+    example: &'static str,
 }
 
 /// What an example printed.
@@ -314,10 +351,26 @@ struct Told {
 
 impl Observer {
     fn command(&self, home: &Home) -> Command {
-        let mut command = home.command(self.interpreter);
-        command.arg(example(self.script));
+        let mut command = match self.interpreter {
+            Some(interpreter) => {
+                let mut command = home.command(interpreter);
+                command.arg(example(self.example));
+                command
+            }
+            None => home.command(built(self.example)),
+        };
         command.arg("--project").arg(home.project()).arg("--state").arg(home.path("state"));
         command
+    }
+
+    /// How it reports an error of this code: what uses the library knows kinds in their place.
+    fn report(&self, code: &'static str) -> &'static str {
+        match code {
+            _ if self.interpreter.is_some() => code,
+            "E_OBSERVER_READ_INPUT" => "Input",
+            "E_OBSERVER_READ_DB_SCHEMA" => "DbSchema",
+            _ => "Internal",
+        }
     }
 
     fn run(&self, home: &Home) -> Ran {
@@ -328,10 +381,15 @@ impl Observer {
         self.run(home).told()
     }
 
-    fn start(&self, home: &Home, options: &[&str], counted: &Counted) -> Running {
+    fn start(&self, home: &Home) -> Running {
+        let (program, log, notes) = (home.path("counted"), home.path("calls"), home.path("notes"));
+        let binary = env!("CARGO_BIN_EXE_throughline");
+        let script = format!("#!/bin/sh\necho \"$1\" >>'{}'\nexec '{binary}' \"$@\"\n", log.display());
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let mut command = self.command(home);
-        command.args(options).env("THROUGHLINE", &counted.program).stdout(Stdio::piped()).stderr(Stdio::null());
-        Running::new(command.spawn().unwrap())
+        command.env("THROUGHLINE", program).stdout(Stdio::piped()).stderr(File::create(&notes).unwrap());
+        Running::new(command.spawn().unwrap(), log, notes)
     }
 
     /// Changes the state of the only thread there is.
@@ -381,45 +439,69 @@ impl Told {
     }
 }
 
-/// The program, with a list of how it was called.
-struct Counted {
-    program: std::path::PathBuf,
-    log: std::path::PathBuf,
-}
-
-impl Counted {
-    fn new(home: &Home) -> Self {
-        let (program, log) = (home.path("counted"), home.path("calls"));
-        let binary = env!("CARGO_BIN_EXE_throughline");
-        let script = format!("#!/bin/sh\necho \"$1\" >>'{}'\nexec '{binary}' \"$@\"\n", log.display());
-        fs::write(&program, script).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        Self { program, log }
-    }
-
-    fn calls(&self) -> Vec<String> {
-        fs::read_to_string(&self.log).unwrap_or_default().lines().map(str::to_owned).collect()
-    }
-}
-
 /// An example that runs until it is dropped.
 struct Running {
     child: Child,
     lines: mpsc::Receiver<String>,
+    log: PathBuf,
+    notes: PathBuf,
 }
 
 impl Running {
-    fn new(mut child: Child) -> Self {
+    fn new(mut child: Child, log: PathBuf, notes: PathBuf) -> Self {
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        Self { child, lines }
+        Self { child, lines, log, notes }
     }
 
-    /// The next line; it comes while the example goes on.
-    fn next_line(&mut self) -> String {
+    /// What the user said in the next turn; it comes while the example goes on.
+    fn next_turn(&mut self) -> String {
+        let line = self.lines.recv_timeout(Duration::from_secs(20));
+        let line = line.unwrap_or_else(|_| panic!("nothing is told; it said: {}", self.notes()));
+        let turn: Value = serde_json::from_str(&line).unwrap();
+        turn["user"].as_str().unwrap().to_owned()
+    }
+
+    fn notes(&self) -> String {
+        fs::read_to_string(&self.notes).unwrap()
+    }
+
+    /// How it called the program, if it does.
+    fn calls(&self) -> Vec<String> {
+        fs::read_to_string(&self.log).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+
+    /// Waits until the last of its calls is one that waits; what makes none has a while for it.
+    fn wait_until_asleep(&self) {
         let begun = Instant::now();
-        self.lines.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("no line in {:?}", begun.elapsed()))
+        std::thread::sleep(Duration::from_millis(500));
+        while self.calls().last().is_some_and(|call| call != "observer-wait") {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", self.calls());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The processor time of the example without that of its calls, in hundredths of a second; 0 where there is no `/proc`.
+    fn ticks(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+        fields.get(11..13).map_or(0, |ticks| ticks.iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum())
+    }
+
+    fn terminate(&mut self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let begun = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(10), "it goes on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // What it has called notices that its parent is gone. (Its command line names the project, below the log's folder.)
+        while processes_that_name(self.log.parent().unwrap()) > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(10), "what it called goes on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
@@ -428,4 +510,28 @@ impl Drop for Running {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// How many processes have this path in their command lines; none where there is no `/proc`.
+fn processes_that_name(path: &Path) -> usize {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(path.to_str().unwrap())).count()
+}
+
+/// The built example of this name.
+fn built(name: &str) -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        // Beside `deps`, in which this test is.
+        let test = std::env::current_exe().unwrap();
+        let profile = test.ancestors().nth(2).unwrap();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--example", name, "--target-dir"]).arg(profile.parent().unwrap());
+        if profile.ends_with("release") {
+            cargo.arg("--release");
+        }
+        assert!(cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
+        profile.join("examples").join(name)
+    })
 }

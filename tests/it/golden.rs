@@ -7,6 +7,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -400,6 +401,13 @@ fn validator() -> Validator {
     let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     assert!(jsonschema::meta::is_valid(&schema), "the schema itself is wrong");
     jsonschema::validator_for(&schema).unwrap()
+}
+
+/// For answers that come from no case.
+pub fn assert_fits_the_schema(answer: &Value) {
+    static VALIDATOR: LazyLock<Validator> = LazyLock::new(validator);
+    let wrong: Vec<String> = VALIDATOR.iter_errors(answer).map(|error| error.to_string()).collect();
+    assert!(wrong.is_empty(), "{wrong:?}\n  {answer}");
 }
 
 /// Every expected answer of every case; each is one line on one of the two streams.

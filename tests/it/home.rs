@@ -77,10 +77,15 @@ impl Home {
     }
 
     pub fn codex(&self, number: u32) -> Codex<'_> {
+        self.codex_in(number, &self.project())
+    }
+
+    /// A session of Codex in this directory.
+    pub fn codex_in(&self, number: u32, cwd: &Path) -> Codex<'_> {
         let id = rollout_id(number);
         let path = self.sessions().join(rollout_name(number));
         let codex = Codex { home: self, id, path, turns: Vec::new() };
-        codex.append("session_meta", &json!({"id": codex.id, "cwd": self.project(), "source": "cli"}));
+        codex.append("session_meta", &json!({"id": codex.id, "cwd": cwd, "source": "cli"}));
         codex
     }
 
@@ -137,6 +142,10 @@ pub fn rollout_name(number: u32) -> String {
     format!("rollout-2026-02-03T00-00-00-{}.jsonl", rollout_id(number))
 }
 
+fn turn_id(user: &str) -> String {
+    format!("turn {user}")
+}
+
 /// A session of Codex.
 pub struct Codex<'h> {
     home: &'h Home,
@@ -155,13 +164,27 @@ struct Turn {
 impl Codex<'_> {
     /// Completes a turn; its bodies are not stored yet.
     pub fn complete(&mut self, user: &str, assistant: &str) {
-        let turn = json!(format!("turn {user}"));
-        self.event(&json!({"type": "task_started", "turn_id": turn}));
+        self.begin(user, assistant);
+        self.finish(user, assistant);
+    }
+
+    /// All rows of a turn but the one that completes it.
+    pub fn begin(&self, user: &str, assistant: &str) {
+        self.event(&json!({"type": "task_started", "turn_id": turn_id(user)}));
         self.event(&json!({"type": "user_message", "message": user}));
-        self.event(&json!({"type": "agent_message", "message": assistant}));
-        let seconds = self.event(&json!({"type": "task_complete", "turn_id": turn}));
+        self.say(assistant);
+    }
+
+    /// Completes the turn that was begun with these texts.
+    pub fn finish(&mut self, user: &str, assistant: &str) {
+        let seconds = self.event(&json!({"type": "task_complete", "turn_id": turn_id(user)}));
         let completed_at = MIDNIGHT + seconds * 1000;
         self.turns.push(Turn { user: user.to_owned(), assistant: assistant.to_owned(), completed_at });
+    }
+
+    /// A message of the assistant.
+    pub fn say(&self, text: &str) {
+        self.event(&json!({"type": "agent_message", "message": text}));
     }
 
     /// Stores the bodies of the first `count` turns.

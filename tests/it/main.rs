@@ -18,6 +18,7 @@ mod resumed;
 mod samples;
 mod session_name;
 mod ticks;
+mod waiting;
 
 // The random transcripts of sessions with names, and their model, are those of the parsers' own tests.
 #[path = "../../parsers/tests/naive/name.rs"]

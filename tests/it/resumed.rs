@@ -109,9 +109,8 @@ impl World {
             return Vec::new();
         }
         let database = Connection::open(path).unwrap();
-        let mut bodies = database
-            .prepare("SELECT session_id, turn_number, role, text FROM bodies ORDER BY created_at, id")
-            .unwrap();
+        let mut bodies =
+            database.prepare("SELECT session_id, turn_number, role, text FROM bodies ORDER BY created_at, id").unwrap();
         let rows = bodies.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).unwrap();
         rows.map(Result::unwrap).collect()
     }

@@ -18,9 +18,9 @@ use super::super::{Candidate, Need, Needs};
 use super::threads::{File, session};
 use crate::chain::{Chain, End, Host};
 use crate::paths::Resolved;
-use crate::scan::folders::Listed;
+use crate::scan::folders::{Listed, plain};
 use crate::scan::stamps::{Moment, Stamps};
-use crate::scan::tree::{Known, Tree, pack_meta, unpack_meta};
+use crate::scan::tree::{Identity, Known, Tree, pack_meta, unpack_meta};
 
 /// The members of one project below one root.
 #[derive(Debug, Default)]
@@ -31,6 +31,8 @@ pub struct Members {
     pub cwds: Vec<String>,
     /// The threads, in no order.
     pub members: Vec<Member>,
+    /// The rollouts that do not say yet whose they are: their paths, those of the plain files.
+    pub unknown: Vec<PathBuf>,
     /// What the remembered ones stand in.
     bytes: Vec<u8>,
 }
@@ -118,7 +120,9 @@ impl Members {
             }
         };
         let members = threads.into_iter().map(member).collect();
-        Self { content, cwds, members, bytes: earlier.bytes }
+        let unknown = tree.rollouts().filter(|known| known.identity == Identity::Unknown);
+        let unknown = unknown.map(|known| known.listed.path.clone()).collect();
+        Self { content, cwds, members, unknown, bytes: earlier.bytes }
     }
 
     fn record(&self, range: &Range<usize>) -> Option<Record<'_>> {
@@ -140,6 +144,22 @@ impl Members {
     pub fn is_unchanged(&self, root: &Root, range: &Range<usize>) -> bool {
         let same = |(below, _, stamps, taken): Looked<'_>| stamps.settled(taken) && root.stamps(below) == Some(stamps);
         self.record(range).is_some_and(|record| record.files().all(|looked| looked.is_some_and(same)))
+    }
+
+    /// All rollouts of the members, and those that may turn out to be: the paths of the plain files.
+    pub fn rollouts(&self, root: &Path) -> HashSet<PathBuf> {
+        let mut rollouts: HashSet<PathBuf> = self.unknown.iter().cloned().collect();
+        for member in &self.members {
+            match member {
+                Member::Remembered(range) => {
+                    let files = self.record(range).into_iter().flat_map(Record::files).flatten();
+                    rollouts.extend(files.map(|(below, ..)| plain(root.join(OsStr::from_bytes(below)))));
+                }
+                Member::Unread { files, .. } => rollouts.extend(files.iter().map(|file| file.listed.path.clone())),
+                Member::Read(read) => rollouts.extend(read.files.iter().map(|file| file.listed.path.clone())),
+            }
+        }
+        rollouts
     }
 
     /// Where the chain of a member ends, and SHA-256 of its id; `None` without a pair.
@@ -229,7 +249,7 @@ impl Members {
             let end = bytes.len() - unpacker.left();
             members.extend((len > 0).then_some(Member::Remembered(end - len..end)));
         }
-        Some(Self { content, cwds, members, bytes })
+        Some(Self { content, cwds, members, unknown: Vec::new(), bytes })
     }
 
     /// The root and the project that saved members are of.

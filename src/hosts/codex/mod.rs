@@ -25,7 +25,7 @@ pub use self::members::Members;
 use self::members::{Member, Read, Root};
 pub use self::threads::session;
 use self::threads::{Failure, File, Line, ReadChain};
-use super::{Candidate, Needs};
+use super::{Candidate, Need, Needs};
 use crate::cache::{About, Name};
 use crate::chain::{Chain, Host};
 use crate::error::Error;
@@ -51,14 +51,43 @@ pub fn candidates(
     mapping: Mapping,
     needs: Needs<'_>,
 ) -> Result<Vec<Candidate>, Error> {
+    Ok(look(stores, project, mapping, needs)?.into_candidates())
+}
+
+/// The project's threads, as one look found them.
+#[derive(Debug)]
+pub struct Looked {
+    root: PathBuf,
+    members: Members,
+    needed: Vec<(usize, Need)>,
+}
+
+impl Looked {
+    /// The rollouts in which a change can change a chain of the project: those of its threads, and those that do not say yet
+    /// whose they are. Each has the path of the plain file.
+    pub fn rollouts(&self) -> HashSet<PathBuf> {
+        self.members.rollouts(&self.root)
+    }
+
+    /// The root threads that have completed pairs, those of which something is needed.
+    pub fn into_candidates(self) -> Vec<Candidate> {
+        self.members.into_candidates(&self.root, self.needed)
+    }
+}
+
+/// Looks at the project's threads.
+///
+/// # Errors
+/// As for [`candidates`].
+pub fn look(stores: &Stores, project: &Resolved, mapping: Mapping, needs: Needs<'_>) -> Result<Looked, Error> {
     let root = stores.sessions_root();
     consistently(stores, mapping, |reader| {
         let mut suspects = HashSet::new();
         // A file that is not what it was makes the tree be looked at once more, and then nothing is left to suspect.
         loop {
             let project = Project { root: &root, resolved: project, reader };
-            match project.candidates(&suspects, needs)? {
-                Found::Candidates(found) => return Ok(found),
+            match project.look_for(&suspects, needs)? {
+                Found::Looked(looked) => return Ok(looked),
                 Found::Suspects(files) if suspects.is_empty() => suspects = files,
                 Found::Suspects(_) => return Err(Failure::Changed),
             }
@@ -84,7 +113,7 @@ fn consistently<T>(
 }
 
 enum Found {
-    Candidates(Vec<Candidate>),
+    Looked(Looked),
     /// Rollouts that do not say any more what they said.
     Suspects(HashSet<PathBuf>),
 }
@@ -131,7 +160,7 @@ struct Project<'p> {
 }
 
 impl Project<'_> {
-    fn candidates(self, suspects: &HashSet<PathBuf>, needs: Needs<'_>) -> Result<Found, Failure> {
+    fn look_for(self, suspects: &HashSet<PathBuf>, needs: Needs<'_>) -> Result<Found, Failure> {
         let Gathered { mut members, mut changed, learned } = self.gather(suspects)?;
         let mut read = || {
             let suspects = self.look(&mut members)?;
@@ -166,7 +195,7 @@ impl Project<'_> {
         if let Some(cache) = self.reader.cache.filter(|_| changed) {
             cache.store(&self.name(), &[members.save(self.root, self.resolved)]);
         }
-        Ok(Found::Candidates(members.into_candidates(self.root, needed)))
+        Ok(Found::Looked(Looked { root: self.root.to_owned(), members, needed }))
     }
 
     fn name(self) -> Name {
@@ -177,12 +206,13 @@ impl Project<'_> {
     fn gather(self, suspects: &HashSet<PathBuf>) -> Result<Gathered, Failure> {
         let trusted = self.reader.trusted();
         let saved = trusted.and_then(|cache| cache.load(&self.name())?.next_block());
-        let remembered = saved.and_then(|bytes| Members::take_up(self.root, self.resolved, bytes));
+        let mut remembered = saved.and_then(|bytes| Members::take_up(self.root, self.resolved, bytes));
         let table = trusted.and_then(|cache| cache.load(&root_name(self.root))?.next_block());
-        if let (Some(members), Some(table)) = (&remembered, &table)
+        if let (Some(members), Some(table)) = (&mut remembered, &table)
             && suspects.is_empty()
-            && self.still_holds(members, table)
+            && let Some(table) = self.still_holds(members, table)
         {
+            members.unknown = table.into_unknown();
             return Ok(Gathered { members: remembered.unwrap_or_default(), changed: false, learned: None });
         }
         let mut earlier = known_tree(self.reader, self.root);
@@ -194,20 +224,19 @@ impl Project<'_> {
         Ok(Gathered { members, changed, learned: Some(learned) })
     }
 
-    /// Whether the members can only be those that are remembered.
-    fn still_holds(self, members: &Members, table: &[u8]) -> bool {
+    /// The table of the tree, if the members can only be those that are remembered.
+    fn still_holds(self, members: &Members, table: &[u8]) -> Option<Table> {
         // The working directories are resolved at every read, on the other core.
         // (The project itself was followed just now.)
         let is_other = |cwd: &&String| cwd.as_bytes() != self.resolved.as_bytes();
         let resolving = Resolving::start(members.cwds.iter().filter(is_other).cloned().collect());
         let table = Table::unpack(self.root, table);
-        let holds =
-            table.is_some_and(|table| table.content == members.content && table.holds(self.root, self.reader.now));
+        let table = table.filter(|table| table.content == members.content && table.holds(self.root, self.reader.now));
         let places = resolving.wait();
-        holds
-            && members.cwds.iter().filter(is_other).all(|cwd| {
-                places.get(cwd).is_some_and(|place| place.as_ref().is_some_and(|place| place.is_inside(self.resolved)))
-            })
+        let is_inside = |cwd: &String| {
+            places.get(cwd).is_some_and(|place| place.as_ref().is_some_and(|place| place.is_inside(self.resolved)))
+        };
+        table.filter(|_| members.cwds.iter().filter(is_other).all(is_inside))
     }
 
     /// Looks which of the remembered members can have changed: those are to be read. Gives the files that say something else
@@ -321,7 +350,6 @@ fn files_of(tree: &Tree, thread: Uuid) -> Vec<File> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::hosts::Need;
     use std::fs;
 
     const THREAD: &str = "019c0000-0000-7000-8000-000000000001";

@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Folder, Identity, Known, LOOK_AGAIN, Place, Tree, is_due};
 use crate::paths::Resolved;
-use crate::scan::folders::Listed;
+use crate::scan::folders::{self, Listed};
 use crate::scan::stamps::{Moment, Stamps};
 
 impl Tree {
@@ -158,6 +158,11 @@ impl Table {
     /// The root that a table is of.
     pub fn root(bytes: &[u8]) -> Option<PathBuf> {
         Some(PathBuf::from(std::ffi::OsStr::from_bytes(Unpacker::new(bytes).counted()?)))
+    }
+
+    /// The paths of the rollouts that could not be identified, those of the plain files.
+    pub fn into_unknown(self) -> Vec<PathBuf> {
+        self.unknown.into_iter().map(|(path, ..)| folders::plain(path)).collect()
     }
 
     /// Whether the tree can only be as it was saved.
