@@ -57,10 +57,8 @@ fn without_a_cache_there_is_nothing_to_show_compare_or_remove() {
     let home = Home::new();
     let at = directory(&home);
     let at = at.display();
-    let shown = format!(
-        "The cache is {at}.\n\
-         0 bytes of at most 64.0 MiB in 0 files: 0 root, 0 bytes; 0 project, 0 bytes; 0 rollout, 0 bytes.\n"
-    );
+    let kinds = ["root", "project", "rollout", "transcript", "captured"].map(|kind| format!("0 {kind}, 0 bytes"));
+    let shown = format!("The cache is {at}.\n0 bytes of at most 64.0 MiB in 0 files: {}.\n", kinds.join("; "));
     assert_eq!(said(&home, &["status"]), (0, shown));
     let compared = format!("0 files in {at}: 0 equal, 0 outdated, 0 damaged, 0 different.\n");
     assert_eq!(said(&home, &["verify"]), (0, compared));
@@ -95,9 +93,9 @@ fn status_names_what_each_file_is_about() {
     let (code, shown) = said(&home, &["status"]);
     assert_eq!(code, 0);
     for line in [
-        format!("root     {}\n", root.display()),
-        format!("project  {} in {}\n", project.display(), root.display()),
-        format!("rollout  {}, up to {size} of {size} bytes\n", path.display()),
+        format!("root        {}\n", root.display()),
+        format!("project     {} in {}\n", project.display(), root.display()),
+        format!("rollout     {}, up to {size} of {size} bytes\n", path.display()),
     ] {
         assert!(shown.contains(&line), "{line:?} is not in\n{shown}");
     }

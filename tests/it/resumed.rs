@@ -54,6 +54,28 @@ fn a_capture_that_goes_on_is_one_that_reads_everything() {
     }
 }
 
+#[test]
+fn what_hooks_remember_is_told_and_compared() {
+    let world = World::new(0);
+    let (mut transcript, mut rollout) = (Transcript::new(&world, "one"), Rollout::new(&world));
+    let marker = transcript.something(&mut Dice(7));
+    let payload = json!({"session_id": "one", "transcript_path": transcript.path, "last_assistant_message": marker});
+    world.hook(&["claude", "stop"], &payload, "Claude");
+    rollout.something(&mut Dice(7));
+    world.hook(&["codex", "stop"], &json!({"session_id": rollout_id(1)}), "Codex");
+    let cache = |command: &str| -> Value {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_throughline"));
+        run.args(["cache", command, "--json"]).env_clear().env("HOME", world.path("with"));
+        serde_json::from_slice(&run.env("CODEX_HOME", world.path("codex")).output().unwrap().stdout).unwrap()
+    };
+    let status = cache("status");
+    let about = |about: &str| status["entries"].as_array().unwrap().iter().filter(|e| e["about"] == about).count();
+    assert_eq!([about("transcript"), about("captured")], [1, 2], "{status}");
+    let report = cache("verify");
+    assert_eq!((report["different"].clone(), report["damaged"].clone()), (json!(0), json!(0)), "{report}");
+    assert_eq!(report["files"].as_array().unwrap().len(), status["entries"].as_array().unwrap().len());
+}
+
 /// Small numbers that look like chance, the same for the same seed.
 struct Dice(u64);
 
