@@ -30,6 +30,11 @@ const MAGIC: &[u8] = concat!("tl-mem03 ", env!("CARGO_PKG_VERSION"), "\n").as_by
 pub const MOST_BYTES: u64 = 64 << 20;
 /// A larger file is not kept: it would push out too many others.
 const LARGEST: u64 = 16 << 20;
+/// Audits look at whole stores: what they remember is apart, so that it pushes out nothing that a poll needs.
+const OF_AUDITS: &str = "throughline-audit";
+/// What audits remember takes at most so many bytes.
+pub const MOST_BYTES_OF_AUDITS: u64 = 256 << 20;
+const LARGEST_OF_AUDITS: u64 = 64 << 20;
 /// A file that is used is marked as such once in so long, and as often what was left behind is looked for.
 const PERIOD: Duration = Duration::from_secs(600);
 /// Of what is left of the room one process takes at most this part before it looks again: others take theirs meanwhile.
@@ -43,6 +48,7 @@ pub struct Cache {
     directory: PathBuf,
     ahead: Duration,
     most_bytes: u64,
+    largest: u64,
     room: Room,
     aside: Aside,
 }
@@ -86,11 +92,16 @@ pub enum About {
     Transcript,
     /// What the database has of one transcript, or of one thread.
     Captured,
+    /// What an audit made of the logs of a folder, or of the database.
+    Audit,
 }
 
 impl About {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Root, Self::Project, Self::Rollout, Self::Transcript, Self::Captured];
+    pub const ALL: [Self; 6] =
+        [Self::Root, Self::Project, Self::Rollout, Self::Transcript, Self::Captured, Self::Audit];
+    /// Those that reads and hooks remember.
+    pub const OF_READS: [Self; 5] = [Self::Root, Self::Project, Self::Rollout, Self::Transcript, Self::Captured];
 
     /// How its files' names begin.
     pub fn word(self) -> &'static str {
@@ -100,6 +111,7 @@ impl About {
             Self::Rollout => "rollout",
             Self::Transcript => "transcript",
             Self::Captured => "captured",
+            Self::Audit => "audit",
         }
     }
 }
@@ -135,9 +147,18 @@ impl Cache {
             directory,
             ahead: Duration::ZERO,
             most_bytes: MOST_BYTES,
+            largest: LARGEST,
             room: Room::default(),
             aside: Aside::default(),
         }
+    }
+
+    /// What audits remember beside this cache, in the same directory of caches.
+    #[must_use]
+    pub fn of_audits(&self, caches: impl AsRef<Path>) -> Self {
+        let directory = caches.as_ref().join(OF_AUDITS);
+        let (most_bytes, largest) = (MOST_BYTES_OF_AUDITS, LARGEST_OF_AUDITS);
+        Self { directory, most_bytes, largest, ahead: self.ahead, room: Room::default(), aside: Aside::default() }
     }
 
     /// The same as if the clock stood so much later: for tests of what time changes.
@@ -170,7 +191,7 @@ impl Cache {
         let heads: Vec<Vec<u8>> = blocks.iter().enumerate().map(|(n, block)| head(name.about, n == 0, block)).collect();
         let parts: Vec<&[u8]> = heads.iter().zip(blocks).flat_map(|(head, block)| [&head[..], block]).collect();
         let size = parts.iter().map(|part| part.len() as u64).sum();
-        if size > LARGEST {
+        if size > self.largest {
             return self.forget(name);
         }
         let path = self.directory.join(name.file());
@@ -360,7 +381,7 @@ pub struct Blocks {
 impl Blocks {
     fn open(about: About, file: fs::File) -> Option<Self> {
         // A larger one is not ours, and must not ask for memory.
-        let size = file.metadata().ok()?.len().min(LARGEST);
+        let size = file.metadata().ok()?.len().min(LARGEST_OF_AUDITS);
         let mut begin = [0; MAGIC.len() + 1];
         file.read_exact_at(&mut begin, 0).ok()?;
         let next = begin.len() as u64;

@@ -31,6 +31,7 @@
 //! [`private_file`]: [`receipts`], the cache and the database. Another question than the Observer's is whether a session has
 //! shown its name: [`session_name`].
 
+pub mod audit;
 pub mod cache;
 pub mod capturing;
 pub mod chain;

@@ -82,7 +82,13 @@ impl Place {
     /// The place for the project of this digest, below the user's state directory (`$XDG_STATE_HOME`).
     #[must_use]
     pub fn new(state_home: &Path, project: Digest) -> Place {
-        Place { project, directory: state_home.join("throughline/completed-turn-receipts") }
+        Place { project, directory: Place::folder(state_home) }
+    }
+
+    /// The folder of all stores below the user's state directory.
+    #[must_use]
+    pub fn folder(state_home: &Path) -> PathBuf {
+        state_home.join("throughline/completed-turn-receipts")
     }
 
     /// The path of the store.

@@ -15,17 +15,17 @@ use crate::paths::Resolved;
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Where each path leads; `None` for one that is no project's. Those that do not answer are not in there.
-pub type Places = HashMap<String, Option<Resolved>>;
+pub type Places<T = Resolved> = HashMap<String, Option<T>>;
 
 /// Follows a path.
-type Resolve = fn(&str) -> Option<Resolved>;
+type Resolve<T> = fn(&str) -> Option<T>;
 
 /// Paths that are being resolved.
 #[derive(Debug)]
-pub struct Resolving {
+pub struct Resolving<T = Resolved> {
     paths: Vec<String>,
-    answers: Receiver<(usize, Option<Resolved>)>,
-    resolve: Resolve,
+    answers: Receiver<(usize, Option<T>)>,
+    resolve: Resolve<T>,
 }
 
 impl Resolving {
@@ -33,8 +33,11 @@ impl Resolving {
     pub fn start(paths: Vec<String>) -> Self {
         Self::start_with(paths, |path| Resolved::new(Path::new(path)))
     }
+}
 
-    fn start_with(paths: Vec<String>, resolve: Resolve) -> Self {
+impl<T: Send + 'static> Resolving<T> {
+    /// Begins with these paths, each to be followed so.
+    pub fn start_with(paths: Vec<String>, resolve: Resolve<T>) -> Self {
         let (sender, answers) = mpsc::channel();
         let of_thread = paths.clone();
         if !paths.is_empty() {
@@ -49,7 +52,7 @@ impl Resolving {
     }
 
     /// Waits for the answers.
-    pub fn wait(self) -> Places {
+    pub fn wait(self) -> Places<T> {
         let mut places = Places::new();
         while places.len() < self.paths.len() {
             let Ok((n, place)) = self.answers.recv_timeout(PATIENCE) else {
@@ -68,7 +71,7 @@ impl Resolving {
 }
 
 /// Asks for each of the paths on a thread of its own, until none has answered for a while.
-fn each_alone(paths: Vec<String>, resolve: Resolve) -> Places {
+fn each_alone<T: Send + 'static>(paths: Vec<String>, resolve: Resolve<T>) -> Places<T> {
     let (sender, answers) = mpsc::channel();
     for path in paths {
         let sender = sender.clone();

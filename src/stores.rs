@@ -15,6 +15,8 @@ pub struct Stores {
     pub home: PathBuf,
     /// `$CODEX_HOME`, else `.codex` in the home.
     pub codex_home: PathBuf,
+    /// `$CLAUDE_CONFIG_DIR`, else `.claude` in the home.
+    pub claude_home: PathBuf,
     /// `$XDG_STATE_HOME`, else `.local/state` in the home.
     pub state_home: PathBuf,
     /// `$XDG_CACHE_HOME`, else `.cache` in the home.
@@ -29,7 +31,8 @@ impl Stores {
         let home = home.into();
         let cache_home = home.join(".cache");
         let cache = Some(Cache::below(&cache_home));
-        Self { codex_home: home.join(".codex"), state_home: home.join(".local/state"), cache_home, cache, home }
+        let (codex_home, claude_home) = (home.join(".codex"), home.join(".claude"));
+        Self { codex_home, claude_home, state_home: home.join(".local/state"), cache_home, cache, home }
     }
 
     /// The places that the environment names; an empty variable is an unset one. `None` when the user has no home, neither
@@ -40,6 +43,7 @@ impl Stores {
         let cache_home = set("XDG_CACHE_HOME").filter(|caches| caches.is_absolute()).unwrap_or(defaults.cache_home);
         let off = env::var_os("THROUGHLINE_CACHE").is_some_and(|value| value == "off");
         Some(Self {
+            claude_home: set("CLAUDE_CONFIG_DIR").unwrap_or(defaults.claude_home),
             codex_home: set("CODEX_HOME").unwrap_or(defaults.codex_home),
             state_home: set("XDG_STATE_HOME").unwrap_or(defaults.state_home),
             cache: (!off).then(|| Cache::below(&cache_home)),
@@ -56,6 +60,11 @@ impl Stores {
     /// Waits until what a read had to remember is written: nothing of it goes on behind it.
     pub fn finish(&self) {
         self.cache.iter().for_each(Cache::finish);
+    }
+
+    /// The folder of Claude's transcripts.
+    pub fn transcripts_root(&self) -> PathBuf {
+        paths::collapsed(&self.claude_home.join("projects"))
     }
 
     /// The database of bodies.

@@ -31,6 +31,7 @@
 
 pub mod claude;
 pub mod codex;
+pub mod count;
 pub mod json;
 pub mod lines;
 pub mod pack;

@@ -65,6 +65,11 @@ impl Block {
     pub fn lines(&self) -> &[Range<usize>] {
         &self.lines
     }
+
+    /// Where the line begins that begins in the block and does not end in it.
+    pub fn tail(&self) -> Option<usize> {
+        self.tail.map(|tail| tail.start)
+    }
 }
 
 /// How a [`Scanner`] finds its way: the position of the first stop at or behind `from`, or the length of `bytes`. A stop is
@@ -86,6 +91,26 @@ pub fn next_stop(bytes: &[u8], from: usize) -> usize {
         at += 1;
     }
     bytes.len()
+}
+
+/// Tells which rows are passed over, and sees those that are.
+pub trait Sieve {
+    /// Whether a row that begins so, in the host's own exact spelling, is of a type that does not matter.
+    fn passes(&mut self, start: &[u8]) -> bool;
+
+    /// The row that passed last is passed over, all of its line: this one in the block, without its LF.
+    fn passed(&mut self, line: Range<usize>);
+}
+
+/// Lets rows pass as the host's spelling says, and does not look at them.
+struct Plain<S>(PhantomData<S>);
+
+impl<S: Spelling> Sieve for Plain<S> {
+    fn passes(&mut self, start: &[u8]) -> bool {
+        S::is_passed_over(start)
+    }
+
+    fn passed(&mut self, _line: Range<usize>) {}
 }
 
 /// Finds the rows that have to be read: of Codex's rollouts, if nothing else is said.
@@ -116,6 +141,11 @@ impl<S: Spelling> Scanner<S> {
     /// Scans the first `len` bytes of `bytes`; what stands behind them is looked ahead at. `at_line` says that a line
     /// begins at the first byte (the start of the file, or an LF stands in front of it), else one is under way.
     pub fn scan(&self, bytes: &[u8], len: usize, at_line: bool) -> Block {
+        self.scan_through(bytes, len, at_line, &mut Plain(PhantomData::<S>))
+    }
+
+    /// The same through a sieve, which sees the rows that are passed over.
+    pub fn scan_through(&self, bytes: &[u8], len: usize, at_line: bool, sieve: &mut impl Sieve) -> Block {
         let mut block = Block { head_end: None, head_marked: false, head_whole: None, lines: Vec::new(), tail: None };
         let mut start = 0;
         if !at_line {
@@ -128,7 +158,7 @@ impl<S: Spelling> Scanner<S> {
             }
         }
         while start < len {
-            let passed = S::is_passed_over(&bytes[start..bytes.len().min(start + S::LOOKAHEAD)]);
+            let passed = sieve.passes(&bytes[start..bytes.len().min(start + S::LOOKAHEAD)]);
             let (end, read) = if passed {
                 self.rest(bytes, start + 1, len)
             } else {
@@ -137,7 +167,7 @@ impl<S: Spelling> Scanner<S> {
             let whole = bytes[start..end.unwrap_or(len)].last().is_none_or(|last| S::may_end_in(*last));
             match end {
                 Some(end) if read || !whole => block.lines.push(start..end),
-                Some(_) => {}
+                Some(end) => sieve.passed(start..end),
                 None => block.tail = Some(Tail { start, read, whole }),
             }
             start = end.map_or(len, |end| end + 1);
@@ -172,6 +202,17 @@ pub struct Line {
     pub ended: bool,
 }
 
+/// A line that crosses from block to block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crossed {
+    /// Where it stands.
+    pub line: Line,
+    /// Whether it has to be read.
+    pub read: bool,
+    /// Whether it ends as a row that is passed over does.
+    pub whole: bool,
+}
+
 /// Joins the lines that cross from block to block; blocks are given in order.
 #[derive(Debug, Default)]
 pub struct Joiner {
@@ -197,6 +238,11 @@ impl Joiner {
     /// Takes the next block, of `len` bytes, and gives the line that came to its end in it if that has to be read. It
     /// stands in front of all [`Block::lines`].
     pub fn join(&mut self, block: &Block, len: usize) -> Option<Line> {
+        self.cross(block, len).filter(|crossed| crossed.read).map(|crossed| crossed.line)
+    }
+
+    /// The same, but also gives a line that does not have to be read.
+    pub fn cross(&mut self, block: &Block, len: usize) -> Option<Crossed> {
         let base = self.at;
         self.at += len as u64;
         let mut crossed = None;
@@ -204,7 +250,11 @@ impl Joiner {
             line.read = line.read || block.head_marked;
             line.whole = block.head_whole.unwrap_or(line.whole);
             let end = base + block.head_end? as u64;
-            crossed = (line.read || !line.whole).then_some(Line { span: line.start..end, ended: true });
+            crossed = Some(Crossed {
+                line: Line { span: line.start..end, ended: true },
+                read: line.read || !line.whole,
+                whole: line.whole,
+            });
         }
         self.under_way =
             block.tail.map(|Tail { start, read, whole }| UnderWay { start: base + start as u64, read, whole });
@@ -228,7 +278,13 @@ impl Joiner {
 
     /// The unterminated line at the end of the file, if it has to be read.
     pub fn finish(self) -> Option<Line> {
-        self.unfinished().map(|start| Line { span: start..self.at, ended: false })
+        self.finish_crossing().filter(|crossed| crossed.read).map(|crossed| crossed.line)
+    }
+
+    /// The unterminated line at the end of the file, whether it has to be read or not.
+    pub fn finish_crossing(self) -> Option<Crossed> {
+        let UnderWay { start, read, whole } = self.under_way?;
+        Some(Crossed { line: Line { span: start..self.at, ended: false }, read, whole })
     }
 }
 

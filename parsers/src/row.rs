@@ -70,8 +70,19 @@ pub(crate) struct LineText<'l> {
 pub(crate) enum Piece<T> {
     /// An object, read; `damaged` says that something that is no JSON stands in front of it.
     Object { value: T, at: RowRef, damaged: bool },
-    /// No JSON, or a hole of NUL bytes: nobody knows what stood there.
-    Unreadable(RowRef),
+    /// Nobody knows what stood there.
+    Unreadable(Unreadable, RowRef),
+}
+
+/// Why something in a line is no row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unreadable {
+    /// It is no JSON, up to the end of its line.
+    Broken,
+    /// It is no JSON, and another row begins behind it: an interrupted write, mostly.
+    Spliced,
+    /// NUL bytes, as a power loss leaves them.
+    Hole,
 }
 
 impl<'l> LineText<'l> {
@@ -91,7 +102,7 @@ impl<'l> LineText<'l> {
         loop {
             let blank = at;
             at += bytes[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0)).count();
-            let hole = bytes[blank..at].contains(&0).then(|| Piece::Unreadable(place(blank, at)));
+            let hole = bytes[blank..at].contains(&0).then(|| Piece::Unreadable(Unreadable::Hole, place(blank, at)));
             let Some(first) = bytes.get(at) else {
                 hole.filter(|_| ended).map(found);
                 return;
@@ -110,7 +121,8 @@ impl<'l> LineText<'l> {
                     unreadable += 1;
                     let next = next_row(&bytes[at + 1..]).filter(|_| unreadable < PIECES).map(|next| at + 1 + next);
                     let from = std::mem::replace(&mut at, next.unwrap_or(bytes.len()));
-                    if !found(Piece::Unreadable(place(from, at))) || next.is_none() {
+                    let why = if next.is_some() { Unreadable::Spliced } else { Unreadable::Broken };
+                    if !found(Piece::Unreadable(why, place(from, at))) || next.is_none() {
                         return;
                     }
                 }

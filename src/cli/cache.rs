@@ -8,6 +8,8 @@ use clap::{Args, Subcommand};
 use throughline::Stores;
 use throughline::remembered::{self, Checked, Cleared, Entry, Report, State, Status, Subject, Verdict};
 
+use super::size;
+
 /// Show, compare or remove what is remembered between reads
 ///
 /// A read remembers what it learned of the rollouts, so that the next one costs what has changed. No text is kept. With
@@ -31,6 +33,7 @@ enum Command {
 /// JSON (throughline.cache_status.v1): directory, on, bytes, mostBytes; kinds: about, files, bytes; entries: file, about,
 /// bytes, usedAt (milliseconds since the epoch), state (whole, damaged, temporary), and by what it is about: root; project
 /// and root; rollout, cutAt, readTo and size; transcript, readTo and size; log and turns (what the database has of it).
+/// audits: directory, files, bytes and mostBytes of what audits remember.
 #[derive(Debug, Args)]
 struct StatusArguments {
     /// Answer in JSON
@@ -55,8 +58,8 @@ struct VerifyArguments {
 
 /// Remove the cache
 ///
-/// Only files of its own are removed, and then the directory, if nothing else is in it. Nothing is lost: the next read
-/// takes longer.
+/// Only files of its own are removed, those of audits too, and then the directory, if nothing else is in it. Nothing is
+/// lost: the next read takes longer.
 #[derive(Debug, Args)]
 struct ClearArguments {}
 
@@ -87,7 +90,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn of_status(status: &Status) -> String {
-    let Status { directory, on, bytes, most_bytes, kinds, entries, .. } = status;
+    let Status { directory, on, bytes, most_bytes, kinds, entries, audits, .. } = status;
     let off = if *on { "" } else { ", which THROUGHLINE_CACHE=off keeps reads from using" };
     let mut out = format!("The cache is {}{off}.\n", directory.display());
     let all = format!("{} of at most {} in {}", size(*bytes), size(*most_bytes), files(entries.len()));
@@ -100,6 +103,11 @@ fn of_status(status: &Status) -> String {
     for entry in entries {
         let Entry { about, bytes, used_at, .. } = entry;
         let _written = writeln!(out, "{:>12}  {:>10}  {about:10}  {}", age(*used_at), size(*bytes), of_entry(entry));
+    }
+    if audits.files > 0 {
+        let of_audits =
+            format!("{} of at most {} in {}", size(audits.bytes), size(audits.most_bytes), files(audits.files));
+        let _written = writeln!(out, "\nWhat audits remember is in {}: {of_audits}.", audits.directory.display());
     }
     out
 }
@@ -161,26 +169,21 @@ fn of_checked(checked: &Checked) -> String {
 }
 
 fn of_cleared(cleared: &Cleared) -> String {
-    let Cleared { directory, files: count, bytes, has_others } = cleared;
+    let Cleared { directory, files: count, bytes, has_others, of_audits } = cleared;
     let directory = directory.display();
     let others = if *has_others { " What else is there was left." } else { "" };
+    let of_audits = match of_audits {
+        (0, _) => String::new(),
+        (count, bytes) => format!("Removed {} of {} that audits remembered.\n", files(*count), size(*bytes)),
+    };
     match count {
-        0 => format!("There was nothing to remove in {directory}.{others}\n"),
-        _ => format!("Removed {} of {} in {directory}.{others}\n", files(*count), size(*bytes)),
+        0 => format!("There was nothing to remove in {directory}.{others}\n{of_audits}"),
+        _ => format!("Removed {} of {} in {directory}.{others}\n{of_audits}", files(*count), size(*bytes)),
     }
 }
 
 fn files(count: usize) -> String {
     if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
-}
-
-/// A number of bytes, roughly.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} bytes"),
-        1024..0x10_0000 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
-    }
 }
 
 /// How long ago that was, roughly.

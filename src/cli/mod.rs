@@ -1,5 +1,6 @@
 //! The commands: one file each, arguments in, one library call, an answer out.
 
+mod audit;
 mod cache;
 mod capture;
 mod completions;
@@ -47,6 +48,7 @@ enum Command {
     Hook(hook::HookHelp),
     Capture(capture::Arguments),
     SessionName(session_name::Arguments),
+    Audit(audit::Arguments),
     Demo(demo::Arguments),
     Completions(completions::Arguments),
 }
@@ -76,6 +78,7 @@ fn run_others(arguments: Vec<OsString>) -> ExitCode {
         Ok(Command::Cache(arguments)) => cache::run(&arguments),
         Ok(Command::Capture(arguments)) => capture::run(&arguments),
         Ok(Command::SessionName(arguments)) => session_name::run(&arguments),
+        Ok(Command::Audit(arguments)) => audit::run(&arguments),
         Ok(Command::Demo(arguments)) => demo::run(&arguments),
         Ok(Command::Completions(arguments)) => completions::run(&arguments),
         // They were taken before; clap knows them for help and completions.
@@ -116,6 +119,16 @@ fn line(answer: &impl Serialize) -> String {
 /// Prints one line to stderr. There is no better place to say that even that failed.
 fn complain(line: &str) {
     drop(writeln!(io::stderr(), "{line}"));
+}
+
+/// A number of bytes, roughly.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        1024..0x10_0000 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        0x10_0000..0x4000_0000 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+    }
 }
 
 /// The help text of one command.

@@ -1,11 +1,12 @@
 //! The database of captured turns, which this program shares with the Node tool.
 //!
 //! [`schema`] makes it and opens it for writing, [`capture`] puts the texts of turns into it, [`projection`] takes the
-//! bodies of completed turns from it.
+//! bodies of completed turns from it, and [`sessions`] tells what there is of many sessions at once.
 
 pub mod capture;
 pub mod projection;
 pub mod schema;
+pub mod sessions;
 
 /// Why the database could not be used. The text never holds a path, an id or a body.
 #[derive(Debug, thiserror::Error)]

@@ -39,6 +39,21 @@ pub struct Pair {
 /// [`Kind::DbSchema`] for a version that is not read, [`Kind::DbProject`] when the session is another project's,
 /// [`Kind::DbIo`] when the database cannot be read or stays locked.
 pub fn pairs(path: &Path, session: &str, project: &Resolved, entries: &[Entry]) -> Result<Option<Vec<Pair>>, Error> {
+    let found = look(path, |moment| match session_project(moment, session)? {
+        None => Ok(Ok(None)),
+        Some(path) if path.as_ref().is_some_and(|path| path.is_inside(project)) => {
+            Ok(Ok(find(moment, session, entries)?))
+        }
+        Some(_) => Ok(Err(Kind::DbProject.into())),
+    })?;
+    found.unwrap_or(Ok(None))
+}
+
+/// Looks at the database as it is at one moment; `None` without one.
+///
+/// # Errors
+/// [`Kind::DbSchema`] for a version that is not read, [`Kind::DbIo`] when the database cannot be read or stays locked.
+pub fn look<T>(path: &Path, with: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<Option<T>, Error> {
     match std::fs::metadata(path) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(Error::new(Kind::DbIo, error)),
@@ -52,12 +67,35 @@ pub fn pairs(path: &Path, session: &str, project: &Resolved, entries: &[Entry]) 
     if !schema::VERSIONS.contains(&schema::version(&moment).map_err(db_io)?) {
         return Err(Kind::DbSchema.into());
     }
-    match session_project(&moment, session).map_err(db_io)? {
-        None => return Ok(None),
-        Some(path) if path.as_ref().is_some_and(|path| path.is_inside(project)) => {}
-        Some(_) => return Err(Kind::DbProject.into()),
+    with(&moment).map(Some).map_err(db_io)
+}
+
+/// Calls `each` with the digests of every pair of a session: of its origin session, and of the texts of both sides.
+///
+/// # Errors
+/// SQLite's.
+pub fn for_each_pair(
+    moment: &Connection,
+    session: &str,
+    mut each: impl FnMut(Digest, Digest, Digest),
+) -> rusqlite::Result<()> {
+    let mut statement = moment.prepare_cached(
+        "SELECT id, origin_session_id, turn_number, role, text, created_at FROM bodies
+         WHERE session_id = ?1 AND role IN ('user', 'assistant') ORDER BY created_at, id",
+    )?;
+    let mut rows = statement.query([session])?;
+    let mut groups: HashMap<(String, i64), Group> = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let Some(body) = Body::read(row)? else { continue };
+        let group = groups
+            .entry((body.origin.clone(), body.turn))
+            .or_insert_with_key(|(origin, _)| Group { origin: origin.clone(), ..Group::default() });
+        group.add(body);
+        if let Some((_, Stored { origin, user, assistant })) = group.take_pair() {
+            each(Digest::of_body(&origin), Digest::of_body(&user), Digest::of_body(&assistant));
+        }
     }
-    find(&moment, session, entries).map_err(db_io)
+    Ok(())
 }
 
 fn db_io(error: rusqlite::Error) -> Error {
@@ -181,7 +219,7 @@ impl Body {
 }
 
 /// The column if it is text; bytes that are no UTF-8 read as U+FFFD.
-fn text_in<'r>(row: &'r Row<'_>, column: usize) -> Option<Cow<'r, str>> {
+pub(super) fn text_in<'r>(row: &'r Row<'_>, column: usize) -> Option<Cow<'r, str>> {
     match row.get_ref(column) {
         Ok(ValueRef::Text(text)) => Some(String::from_utf8_lossy(text)),
         _ => None,

@@ -8,7 +8,7 @@ mod feed;
 pub mod page;
 pub mod read;
 pub mod threads;
-mod token;
+pub(crate) mod token;
 pub mod wait;
 
 use std::fs;

@@ -20,7 +20,7 @@ use serde::{Serialize, Serializer};
 use throughline_parsers::claude::{NameScan, Turns};
 
 pub use self::verify::{Checked, Report, Verdict, verify};
-use crate::cache::{About, Blocks, Cache, MOST_BYTES};
+use crate::cache::{About, Blocks, Cache, MOST_BYTES, MOST_BYTES_OF_AUDITS};
 use crate::hooks::claude::captured::Captured;
 use crate::hosts::codex::{self, Members};
 use crate::paths::Resolved;
@@ -45,9 +45,38 @@ pub struct Status {
     /// The most that they may take.
     pub most_bytes: u64,
     /// How many files there are of each kind, and of what size.
-    pub kinds: [Kind; About::ALL.len()],
+    pub kinds: [Kind; About::OF_READS.len()],
     /// The files, those first that were used last.
     pub entries: Vec<Entry>,
+    /// What audits remember, which is apart from this.
+    pub audits: Audits,
+}
+
+/// What audits remember.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Audits {
+    /// Where it is.
+    #[serde(serialize_with = "as_text")]
+    pub directory: PathBuf,
+    /// How many files there are.
+    pub files: usize,
+    /// The size of all of them in bytes.
+    pub bytes: u64,
+    /// The most that they may take.
+    pub most_bytes: u64,
+}
+
+impl Audits {
+    fn look(cache: &Cache) -> Self {
+        let files = cache.files();
+        Self {
+            directory: cache.directory().to_owned(),
+            files: files.len(),
+            bytes: files.iter().map(|file| file.1).sum(),
+            most_bytes: MOST_BYTES_OF_AUDITS,
+        }
+    }
 }
 
 /// The files of one kind.
@@ -159,8 +188,9 @@ pub fn status(stores: &Stores) -> Status {
         on: stores.cache.is_some(),
         bytes: entries.iter().map(|entry| entry.bytes).sum(),
         most_bytes: MOST_BYTES,
-        kinds: About::ALL.map(kind),
+        kinds: About::OF_READS.map(kind),
         entries,
+        audits: Audits::look(&cache.of_audits(&stores.cache_home)),
     }
 }
 
@@ -175,6 +205,8 @@ pub struct Cleared {
     pub bytes: u64,
     /// The directory is still there: something else is in it.
     pub has_others: bool,
+    /// How many files audits had, and the size of all of them.
+    pub of_audits: (usize, u64),
 }
 
 /// Removes the cache, whether or not reads use it. Nothing is lost: the next read takes longer.
@@ -185,7 +217,8 @@ pub fn clear(stores: &Stores) -> std::io::Result<Cleared> {
     let cache = cache_of(stores);
     let (files, bytes) = cache.clear()?;
     let directory = cache.directory().to_owned();
-    Ok(Cleared { files, bytes, has_others: directory.exists(), directory })
+    let of_audits = cache.of_audits(&stores.cache_home).clear()?;
+    Ok(Cleared { files, bytes, has_others: directory.exists(), of_audits, directory })
 }
 
 /// The cache, whether or not reads use it.
@@ -234,6 +267,8 @@ impl Content {
                 let (log, turns) = codex::captured::Captured::about(&mut blocks).or_else(|| Captured::about(&first))?;
                 Some(Self::Captured(log, turns))
             }
+            // It is not in this cache.
+            About::Audit => None,
         }
     }
 

@@ -8,6 +8,8 @@ use std::io::{self, ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::MmapOptions;
 use rustix::fs::{Mode, OFlags};
@@ -127,6 +129,19 @@ impl Rollout {
         }
     }
 
+    /// The unpacked bytes of a packed file, as if they ended there; and what tells, once they have been read, whether the
+    /// stream is damaged.
+    pub fn as_packed(&self, end: u64) -> (impl Source + '_, Arc<AtomicBool>) {
+        let packed = Packed::of(self, end);
+        let damaged = packed.damaged.clone();
+        (packed, damaged)
+    }
+
+    /// The file itself.
+    pub fn into_file(self) -> File {
+        self.file
+    }
+
     fn mapped(&self, len: u64, state: State) -> io::Result<Result<Contents, MissingRow>> {
         let len = usize::try_from(len).map_err(|_| ErrorKind::FileTooLarge)?;
         // SAFETY: the mapping is read-only and private to this call. That the file's bytes may change under it is what
@@ -149,6 +164,17 @@ impl Rollout {
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> bool {
         self.file.read_exact_at(buffer, offset).is_ok()
     }
+}
+
+/// Opens a regular file that was listed, and tells what it was then; `None` when it is gone or something else has taken its
+/// place.
+///
+/// # Errors
+/// It is there and cannot be opened.
+pub fn open_listed(path: &Path) -> io::Result<Option<(File, Stamps)>> {
+    let Some(file) = open_path(path, false)? else { return Ok(None) };
+    let found = Stamps::of_open(&file)?;
+    Ok(found.is_file().then_some((file, found.stamps)))
 }
 
 fn open_path(plain: &Path, packed: bool) -> io::Result<Option<File>> {
@@ -191,11 +217,13 @@ impl<'f> Source for Plain<'f> {
 struct Packed<'f> {
     file: &'f File,
     end: u64,
+    /// Set where not all of it can be decoded.
+    damaged: Arc<AtomicBool>,
 }
 
 impl<'f> Packed<'f> {
     fn of(rollout: &'f Rollout, end: u64) -> Self {
-        Self { file: &rollout.file, end }
+        Self { file: &rollout.file, end, damaged: Arc::default() }
     }
 }
 
@@ -203,7 +231,8 @@ impl<'f> Source for Packed<'f> {
     type Stream = io::Take<Decodable<zstd::Decoder<'static, io::BufReader<FileFrom<'f>>>>>;
 
     fn open(&self, offset: u64) -> io::Result<Self::Stream> {
-        let mut bytes = Decodable(zstd::Decoder::new(FileFrom { file: self.file, at: 0 })?);
+        let stream = zstd::Decoder::new(FileFrom { file: self.file, at: 0 })?;
+        let mut bytes = Decodable { stream, damaged: self.damaged.clone() };
         io::copy(&mut bytes.by_ref().take(offset), &mut io::sink())?;
         Ok(bytes.take(self.end.saturating_sub(offset)))
     }
@@ -278,13 +307,19 @@ impl Read for FileFrom<'_> {
 }
 
 /// Of a damaged stream counts what can be decoded: an error is its end.
-struct Decodable<R>(R);
+struct Decodable<R> {
+    stream: R,
+    damaged: Arc<AtomicBool>,
+}
 
 impl<R: Read> Read for Decodable<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         // What one call decodes in front of damage is lost with it, so calls are kept short: a zstd block is 128 KiB at most.
         let block = buffer.len().min(128 << 10);
-        Ok(self.0.read(&mut buffer[..block]).unwrap_or(0))
+        Ok(self.stream.read(&mut buffer[..block]).unwrap_or_else(|_| {
+            self.damaged.store(true, Ordering::Relaxed);
+            0
+        }))
     }
 }
 

@@ -4,9 +4,11 @@
 //! from all rows that matter. A large file is mapped and read in `parts` by all cores, any other as a `stream` through a
 //! [`buffer`]; both find their way by `stops`, as fast as the processor can, and give the rows to a [`reading`]. What was
 //! read is remembered as a [`checkpoint`]. A [`transcript`] of Claude is read as a stream, and [`followed`] on.
+//! Where every row is to be counted, [`counted`] reads.
 
 pub mod buffer;
 pub mod checkpoint;
+pub mod counted;
 pub mod file;
 pub mod folders;
 pub mod followed;

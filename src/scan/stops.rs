@@ -1,10 +1,17 @@
 //! The search for line feeds and row starts, in the instructions of the processor at hand.
 
-use throughline_parsers::lines::{NextStop, Scanner};
+use throughline_parsers::codex::Rollout;
+use throughline_parsers::lines::{NextStop, Scanner, Spelling};
 
 /// A scanner that finds its way as fast as this processor can.
 pub fn scanner() -> Scanner {
-    fastest().map_or_else(Scanner::default, Scanner::new)
+    scanner_of()
+}
+
+/// The same for any spelling. One that has Codex' plain search gets the fastest there is.
+pub fn scanner_of<S: Spelling>() -> Scanner<S> {
+    let is_codex = std::ptr::fn_addr_eq(S::NEXT_STOP, <Rollout as Spelling>::NEXT_STOP);
+    fastest().filter(|_| is_codex).map_or_else(Scanner::default, Scanner::new)
 }
 
 #[cfg(target_arch = "x86_64")]

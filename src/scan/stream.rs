@@ -1,10 +1,11 @@
 //! A rollout read block by block: one row besides a block is all that is held of it.
 
 use std::io::{self, Read};
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use throughline_parsers::codex::{MissingRow, RowRef, read_line};
-use throughline_parsers::lines::{Joiner, Line, Scanner, Spelling};
+use throughline_parsers::lines::{Joiner, Line, Scanner, Sieve, Spelling};
 
 use super::buffer::{Buffer, lend};
 use super::parts::{lines_of, within};
@@ -61,7 +62,8 @@ fn rollout(
 ) -> io::Result<Option<Result<Contents, MissingRow>>> {
     let offset = state.offset;
     let mut reading = Reading::from(state);
-    let end = each_line(source, &stops::scanner(), offset, keep, buffer, |line, bytes| {
+    let end = each_line::<_, false>(source, &stops::scanner(), offset, keep, buffer, |told| {
+        let Told::Line(line, bytes) = told else { return };
         for row in printed(read_line(bytes, line.span.start, true), bytes, line.span.start) {
             reading.apply(&row, |at| row_bytes(source, line, bytes, at));
         }
@@ -92,7 +94,8 @@ pub fn lines<S: Spelling>(source: &impl Source, offset: u64, mut each: impl FnMu
         let mut read_from = offset;
         for keep in [Keep::RowsToRead, Keep::AllRows] {
             let mut next = read_from;
-            let end = each_line(source, &scanner, offset, keep, buffer, |line, bytes| {
+            let end = each_line::<_, false>(source, &scanner, offset, keep, buffer, |told| {
+                let Told::Line(line, bytes) = told else { return };
                 if line.span.start >= next {
                     each(line, bytes);
                     next = line.span.end;
@@ -108,6 +111,59 @@ pub fn lines<S: Spelling>(source: &impl Source, offset: u64, mut each: impl FnMu
         }
         Err(not_kept())
     })
+}
+
+/// What is told of a stream of which every line counts.
+#[derive(Debug)]
+pub enum Told<'b> {
+    /// All that was told does not count: the stream is read once more.
+    Anew,
+    /// A line that has to be read, and its bytes. The last one can lack its LF.
+    Line(&'b Line, &'b [u8]),
+    /// A line that is passed over: where it stands, and how it begins.
+    Passed(Range<u64>, &'b [u8]),
+}
+
+/// Tells of every line from the start of the source.
+///
+/// # Errors
+/// The stream's.
+pub fn every_line<S: Spelling>(source: &impl Source, mut tell: impl FnMut(Told<'_>)) -> io::Result<()> {
+    lend(|buffer| {
+        let scanner = stops::scanner_of::<S>();
+        for keep in [Keep::RowsToRead, Keep::AllRows] {
+            if let Some(End { last, .. }) = each_line::<_, true>(source, &scanner, 0, keep, buffer, &mut tell)? {
+                if let Some((line, at)) = last {
+                    tell(Told::Line(&line, &buffer.bytes()[at]));
+                }
+                return Ok(());
+            }
+            tell(Told::Anew);
+        }
+        Err(not_kept())
+    })
+}
+
+/// The lines of a block that are passed over.
+struct PassedOver<S> {
+    lines: Vec<Range<usize>>,
+    spelling: PhantomData<S>,
+}
+
+impl<S> Default for PassedOver<S> {
+    fn default() -> Self {
+        Self { lines: Vec::new(), spelling: PhantomData }
+    }
+}
+
+impl<S: Spelling> Sieve for PassedOver<S> {
+    fn passes(&mut self, start: &[u8]) -> bool {
+        S::is_passed_over(start)
+    }
+
+    fn passed(&mut self, line: Range<usize>) {
+        self.lines.push(line);
+    }
 }
 
 /// What of a row that crosses the end of a block stays in the buffer.
@@ -127,15 +183,15 @@ struct End {
     last: Option<(Line, Range<usize>)>,
 }
 
-/// Calls `each` with the lines from an offset on that have to be read and have their LF; `None` when one of them had been
-/// let go.
-fn each_line<S: Spelling>(
+/// Tells of the lines from an offset on that have to be read and have their LF, and of those that are passed over if `ALL` of
+/// them count; `None` when one that has to be read had been let go.
+fn each_line<S: Spelling, const ALL: bool>(
     source: &impl Source,
     scanner: &Scanner<S>,
     offset: u64,
     keep: Keep,
     buffer: &mut Buffer,
-    mut each: impl FnMut(&Line, &[u8]),
+    mut tell: impl FnMut(Told<'_>),
 ) -> io::Result<Option<End>> {
     let (mut joiner, mut at_line) = (Joiner::at(offset), true);
     let most = source.most_behind(offset).and_then(|bytes| usize::try_from(bytes).ok());
@@ -144,16 +200,40 @@ fn each_line<S: Spelling>(
     buffer.clear();
     // Where the buffer begins in the stream, and how much of it has been scanned.
     let (mut start, mut scanned) = (offset, 0);
+    let mut head = Vec::new();
     loop {
         let more = buffer.fill(&mut bytes, scanned + block_len + S::LOOKAHEAD)?;
         let len = buffer.bytes().len() - scanned - if more { S::LOOKAHEAD } else { 0 };
-        let block = scanner.scan(&buffer.bytes()[scanned..], len, at_line);
-        let crossed = joiner.join(&block, len);
-        if crossed.as_ref().is_some_and(|line| line.span.start < start) {
+        let mut passed = PassedOver::<S>::default();
+        let bytes_here = &buffer.bytes()[scanned..];
+        let block = match ALL {
+            true => scanner.scan_through(bytes_here, len, at_line, &mut passed),
+            false => scanner.scan(bytes_here, len, at_line),
+        };
+        let head_at = |at: usize| &bytes_here[at..bytes_here.len().min(at + S::LOOKAHEAD)];
+        let mut crossed = joiner.cross(&block, len);
+        if let Some(line) = crossed.take_if(|crossed| !crossed.read)
+            && ALL
+        {
+            tell(Told::Passed(line.line.span, &head));
+        }
+        if crossed.as_ref().is_some_and(|crossed| crossed.line.span.start < start) {
             return Ok(None);
         }
-        for line in crossed.into_iter().chain(lines_of(&block, start + scanned as u64)) {
-            each(&line, &buffer.bytes()[within(&line.span, start)]);
+        let base = start + scanned as u64;
+        let mut passed = passed.lines.into_iter().peekable();
+        for line in crossed.map(|crossed| crossed.line).into_iter().chain(lines_of(&block, base)) {
+            while let Some(passed) = passed.next_if(|passed| base + (passed.start as u64) < line.span.start) {
+                tell(Told::Passed(base + passed.start as u64..base + passed.end as u64, head_at(passed.start)));
+            }
+            tell(Told::Line(&line, &buffer.bytes()[within(&line.span, start)]));
+        }
+        for passed in passed {
+            tell(Told::Passed(base + passed.start as u64..base + passed.end as u64, head_at(passed.start)));
+        }
+        if let Some(tail) = block.tail().filter(|_| ALL) {
+            head.clear();
+            head.extend_from_slice(head_at(tail));
         }
         scanned += len;
         at_line = buffer.bytes()[..scanned].last().map_or(at_line, |byte| *byte == b'\n');
@@ -170,7 +250,15 @@ fn each_line<S: Spelling>(
         scanned -= done;
     }
     let offset = joiner.line_start();
-    Ok(match joiner.finish() {
+    let mut last = joiner.finish_crossing();
+    // One that is passed over is there if it ends as a row does.
+    if let Some(passed) = last.take_if(|last| !last.read)
+        && ALL
+        && passed.whole
+    {
+        tell(Told::Passed(passed.line.span, &head));
+    }
+    Ok(match last.map(|last| last.line) {
         Some(last) if last.span.start < start => None,
         Some(last) => {
             let at = within(&last.span, start);

@@ -15,6 +15,11 @@ pub(super) struct Members<'a> {
     pub(super) uuid: Option<Text<'a>>,
     pub(super) timestamp: Option<Text<'a>>,
     pub(super) session: Option<Key>,
+    /// The same, as it is written.
+    pub(super) session_id: Option<Text<'a>>,
+    /// The version of the program that wrote the row.
+    pub(super) version: Option<Text<'a>>,
+    pub(super) cwd: Option<Text<'a>>,
     pub(super) message: Message<'a>,
     pub(super) attachment: Option<Object<'a>>,
     /// `origin.kind`
@@ -77,7 +82,12 @@ impl<'a> Members<'a> {
             b"isVisibleInTranscriptOnly" => self.not_said[0] = is_true(reader.value()?),
             b"teamName" => self.not_said[1] = reader.value()?.is_truthy(),
             b"uuid" => (self.uuid, self.ids[0]) = (string(reader.value()?), true),
-            b"sessionId" => (self.session, self.ids[1]) = (Key::of_value(reader.value()?), true),
+            b"sessionId" => {
+                let id = reader.value()?;
+                (self.session, self.session_id, self.ids[1]) = (Key::of_value(id), string(id), true);
+            }
+            b"version" => self.version = string(reader.value()?),
+            b"cwd" => self.cwd = string(reader.value()?),
             b"parentUuid" => {
                 self.ids[2] = true;
                 reader.skip()?;

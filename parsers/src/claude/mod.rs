@@ -46,6 +46,7 @@
 //! assert_eq!(turn.answer(None).map(|answer| answer.index), Some(1));
 //! ```
 
+mod every;
 mod fence;
 mod key;
 mod members;
@@ -59,6 +60,7 @@ mod turn;
 mod turns;
 mod wording;
 
+pub use every::Looked;
 pub use fence::block;
 pub use name_scan::{NameScan, Reason, Verdict};
 pub use passed::Transcript;

@@ -26,16 +26,21 @@ impl Spelling for Transcript {
     /// `{"parentUuid":…,"isSidechain":false,…,"type":"T",` or `{"type":"T",`: members that are no objects or arrays, up to
     /// the type.
     fn is_passed_over(start: &[u8]) -> bool {
-        if !start.starts_with(ROW_START) && !start.starts_with(TYPE_START) {
-            return false;
-        }
-        kind_of(&start[1..]).is_some_and(|kind| !matches!(kind, b"user" | b"assistant" | b"attachment"))
+        passed_over(start).is_some()
     }
 
     /// A row that was cut ends otherwise, mostly.
     fn may_end_in(last: u8) -> bool {
         last == b'}'
     }
+}
+
+/// The type of a row that begins so, if that does not matter.
+pub(super) fn passed_over(start: &[u8]) -> Option<&[u8]> {
+    if !start.starts_with(ROW_START) && !start.starts_with(TYPE_START) {
+        return None;
+    }
+    kind_of(&start[1..]).filter(|kind| !matches!(*kind, b"user" | b"assistant" | b"attachment"))
 }
 
 /// Each line is gone through twice, while it is in the cache: what makes a row's start is too common in a transcript, and

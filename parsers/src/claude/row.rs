@@ -82,7 +82,7 @@ pub fn read_line(line: &[u8], offset: u64, ended: bool) -> SmallVec<[Row; 1]> {
         match piece {
             Piece::Object { value, at, damaged } if !damaged || value.has_ids() => rows.push(Row::new(value, at)),
             Piece::Object { .. } => {}
-            Piece::Unreadable(at) => rows.push(Row { sight: Sight::Unreadable, ..Row::empty(at) }),
+            Piece::Unreadable(_, at) => rows.push(Row { sight: Sight::Unreadable, ..Row::empty(at) }),
         }
         true
     });
@@ -90,7 +90,7 @@ pub fn read_line(line: &[u8], offset: u64, ended: bool) -> SmallVec<[Row; 1]> {
 }
 
 /// Where in the bytes behind the start of something unreadable the next row may begin.
-fn next_row(bytes: &[u8]) -> Option<usize> {
+pub(super) fn next_row(bytes: &[u8]) -> Option<usize> {
     let row = memmem::find(bytes, ROW_START);
     let typed = memmem::find(&bytes[..row.unwrap_or(bytes.len())], TYPE_START);
     typed.or(row)
@@ -126,7 +126,22 @@ impl Row {
         Self { at, time: None, uuid: None, session: None, is_text: false, act: Act::None, sight: Sight::None }
     }
 
-    fn new(members: Members<'_>, at: RowRef) -> Self {
+    /// How many bytes of text it adds to its turn.
+    pub fn said_bytes(&self) -> u64 {
+        let text = match &self.act {
+            Act::Prompt(text) | Act::Aside(text) => text,
+            Act::Reply(reply) => &reply.text,
+            Act::None | Act::Interrupt | Act::Failure => "",
+        };
+        text.len() as u64
+    }
+
+    /// When it was written, in milliseconds since the epoch.
+    pub fn time(&self) -> Option<i64> {
+        self.time
+    }
+
+    pub(super) fn new(members: Members<'_>, at: RowRef) -> Self {
         let time = members.timestamp.and_then(|time| parse_ms(&time.decode()));
         let mut row = Self { time, session: members.session, ..Self::empty(at) };
         let kind = members.kind.map(Text::name);

@@ -108,6 +108,15 @@ impl Turn {
         Ok(said.iter().map(|said| said.text(&mut fetch)).collect::<Result<Vec<_>, _>>()?.join("\n\n"))
     }
 
+    /// The texts that it was asked by, and those of its answer.
+    pub fn said(&self) -> (Vec<Said>, Vec<Said>) {
+        let asked = std::iter::once(self.prompt).chain(self.asides.iter().map(|aside| aside.said)).collect();
+        let last = self.replies.last().map(|reply| reply.message);
+        let answered =
+            self.replies.iter().filter(|reply| Some(reply.message) == last).map(|reply| reply.said).collect();
+        (asked, answered)
+    }
+
     fn behind(&self, after: Option<u64>) -> &[Reply] {
         let from = after.map_or(0, |after| self.replies.partition_point(|reply| reply.index <= after));
         &self.replies[from..]

@@ -42,8 +42,10 @@ pub enum Event {
 /// How a turn ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Aborted, or completed with an `error`: over, but not completed.
-    Unfinished,
+    /// Aborted.
+    Aborted,
+    /// Completed with an `error`: over, but not completed.
+    Failed,
     /// Completed.
     Completed {
         /// When, in milliseconds since the epoch: the row's time, else the payload's.
@@ -108,24 +110,60 @@ pub(super) use tape::read_row;
 /// # Errors
 /// [`Bad`] when no JSON value stands here; a value that is no object is `Ok(None)` and not passed over.
 pub(super) fn read_object(reader: &mut Reader<'_>) -> Result<Option<Event>, Bad> {
-    read_object_with(reader, |_| {})
+    look_at_object(reader, &mut LookedAt::default())
 }
 
-/// The same, showing the payload to `look` before the event is made of it.
-fn read_object_with<'a>(reader: &mut Reader<'a>, look: impl FnOnce(&Payload<'a>)) -> Result<Option<Event>, Bad> {
-    let (mut kind, mut time, mut payload) = (None, None, Payload::default());
+/// What a row says besides what it does to the turns.
+#[derive(Default)]
+pub(super) struct LookedAt<'a> {
+    /// Its type.
+    pub(super) kind: Option<Text<'a>>,
+    /// The type of its payload.
+    pub(super) inner: Option<Text<'a>>,
+    /// The version of the program that wrote it.
+    pub(super) writer: Option<Text<'a>>,
+    /// The thread at the root of its tree of agents.
+    pub(super) tree: Option<Text<'a>>,
+    /// The thread that began it.
+    pub(super) parent: Option<Text<'a>>,
+    /// What rows without a type had before September 2025.
+    pub(super) record_type: Option<Text<'a>>,
+    has_id: bool,
+    has_time: bool,
+    last_agent_message: Option<Text<'a>>,
+}
+
+impl LookedAt<'_> {
+    /// Whether it is the row that a file began with before September 2025.
+    pub(super) fn is_header(&self) -> bool {
+        self.has_id && self.has_time
+    }
+}
+
+/// The same as [`read_object`], and tells what else the row says.
+pub(super) fn look_at_object<'a>(reader: &mut Reader<'a>, looked_at: &mut LookedAt<'a>) -> Result<Option<Event>, Bad> {
+    let (mut time, mut payload) = (None, Payload::default());
     reader.object(|key, reader| {
         match &*key.name() {
-            b"type" => kind = string(reader)?,
-            b"timestamp" => time = string(reader)?,
+            b"type" => looked_at.kind = string(reader)?,
+            b"timestamp" => (time, looked_at.has_time) = (string(reader)?, true),
             b"payload" => payload = Payload::read(reader)?,
+            b"record_type" => looked_at.record_type = string(reader)?,
+            b"id" => {
+                looked_at.has_id = true;
+                reader.skip()?;
+            }
             _ => reader.skip()?,
         }
         Ok(())
     })?;
-    look(&payload);
-    Ok(match kind.map(Text::name).as_deref() {
-        Some(b"session_meta") => Some(Event::Meta(Box::new(payload.meta.into()))),
+    (looked_at.inner, looked_at.last_agent_message) = (payload.kind, payload.last_agent_message);
+    Ok(match looked_at.kind.map(Text::name).as_deref() {
+        Some(b"session_meta") => {
+            (looked_at.writer, looked_at.tree) = (payload.writer, payload.session_id);
+            looked_at.parent = payload.meta.parent();
+            Some(Event::Meta(Box::new(payload.meta.into())))
+        }
         Some(b"event_msg") => payload.event(time),
         _ => None,
     })
@@ -133,11 +171,11 @@ fn read_object_with<'a>(reader: &mut Reader<'a>, look: impl FnOnce(&Payload<'a>)
 
 /// The folded text of the message that an object tells of, `last_agent_message` included.
 pub(super) fn read_text(reader: &mut Reader<'_>) -> Result<Option<String>, Bad> {
-    let mut last_message = None;
-    let event = read_object_with(reader, |payload| last_message = payload.last_agent_message)?;
+    let mut looked_at = LookedAt::default();
+    let event = look_at_object(reader, &mut looked_at)?;
     Ok(match event {
         Some(Event::Said { message, .. }) => Some(message.text),
-        Some(Event::Ended { .. }) => Some(folded(last_message)),
+        Some(Event::Ended { .. }) => Some(folded(looked_at.last_agent_message)),
         _ => None,
     })
 }
@@ -158,6 +196,9 @@ struct Payload<'a> {
     turn_id: Option<Text<'a>>,
     message: Option<Text<'a>>,
     last_agent_message: Option<Text<'a>>,
+    /// `cli_version`
+    writer: Option<Text<'a>>,
+    session_id: Option<Text<'a>>,
     item: Option<Item<'a>>,
     error: bool,
     num_turns: Option<i64>,
@@ -188,6 +229,8 @@ impl<'a> Payload<'a> {
             b"turn_id" => self.turn_id = string(reader)?,
             b"message" => self.message = string(reader)?,
             b"last_agent_message" => self.last_agent_message = string(reader)?,
+            b"session_id" => self.session_id = string(reader)?,
+            b"cli_version" => self.writer = string(reader)?,
             b"item" => self.item = reader.value()?.object().map(Item::read),
             b"error" => self.error = reader.value()?.object().is_some(),
             b"num_turns" => self.num_turns = reader.value()?.whole(),
@@ -206,7 +249,7 @@ impl<'a> Payload<'a> {
         match &*self.kind?.name() {
             b"task_started" | b"turn_started" => Some(Event::Started { turn }),
             b"task_complete" | b"turn_complete" => Some(Event::Ended { turn, end: self.end(time) }),
-            b"turn_aborted" => Some(Event::Ended { turn, end: End::Unfinished }),
+            b"turn_aborted" => Some(Event::Ended { turn, end: End::Aborted }),
             b"thread_rolled_back" => {
                 Some(Event::RolledBack { prompts: self.num_turns.and_then(|n| n.try_into().ok()).unwrap_or(0) })
             }
@@ -219,7 +262,7 @@ impl<'a> Payload<'a> {
 
     fn end(self, time: Option<Text<'_>>) -> End {
         if self.error {
-            return End::Unfinished;
+            return End::Failed;
         }
         let stated = self.completed_at.filter(|seconds| (0..=crate::json::MAX_WHOLE / 1000).contains(seconds));
         let at = time.and_then(|time| parse_ms(&time.decode())).or(stated.map(|seconds| seconds * 1000));

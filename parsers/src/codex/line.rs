@@ -60,7 +60,7 @@ fn for_each_object(line: &[u8], offset: u64, ended: bool, mut found: impl FnMut(
     let next_row = |bytes: &[u8]| memmem::find(bytes, ROW_START);
     LineText { bytes: line, offset, ended }.for_each_object(next_row, read_object, |piece| match piece {
         Piece::Object { value, at, .. } => found(value, at),
-        Piece::Unreadable(_) => true,
+        Piece::Unreadable(..) => true,
     });
 }
 

@@ -1,6 +1,6 @@
 //! `session_meta`: what a rollout says of itself in its first row.
 
-use crate::json::{Object, Value};
+use crate::json::{Object, Text, Value};
 use crate::pack::{Pack, Packer, Unpacker};
 use crate::uuid::Uuid;
 
@@ -61,6 +61,16 @@ impl<'a> MetaMembers<'a> {
             b"history_base" => &mut self.history_base,
             _ => return None,
         })
+    }
+
+    /// The thread that began this one as its sub-agent, where that is told.
+    pub(super) fn parent(&self) -> Option<Text<'a>> {
+        let field = |value: Option<Value<'a>>, name| value.and_then(Value::object).and_then(|it| it.fields([name])[0]);
+        let spawned = field(field(self.source, "subagent"), "thread_spawn");
+        match self.parent_thread_id.filter(|id| id.is_set()).or(field(spawned, "parent_thread_id"))? {
+            Value::String(id) => Some(id),
+            _ => None,
+        }
     }
 }
 

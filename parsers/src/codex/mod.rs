@@ -1,6 +1,7 @@
 //! Codex rollouts: from the name of a file to the turns that completed in it.
 
 mod event;
+mod every;
 mod line;
 mod meta;
 mod name;
@@ -8,12 +9,13 @@ mod passed;
 mod turns;
 
 pub use event::{End, Event, Message, Role, Shape, TurnId};
+pub use every::{EveryRow, Looked, Origin};
 pub(crate) use line::ROW_START;
 pub use line::{Row, first_object, read_line, said_in};
 pub use meta::{HistoryBase, Meta};
 pub use name::RolloutName;
 pub use passed::Rollout;
-pub use turns::{Completed, Pair, Turn, Turns};
+pub use turns::{Account, Completed, Pair, Turn, Turns};
 
 pub use crate::row::{MissingRow, RowRef};
 pub use crate::uuid::Uuid;

@@ -18,7 +18,7 @@ impl Spelling for Rollout {
 }
 
 /// A longer name of a type is not known; its row is read.
-const LONGEST_NAME: usize = 64;
+pub(super) const LONGEST_NAME: usize = 64;
 
 /// Whether a row that begins so, in Codex's own exact spelling, is of a type that does not matter.
 ///
@@ -39,7 +39,7 @@ pub(super) fn is_passed_over(start: &[u8]) -> bool {
 }
 
 /// What stands behind the quote in front of the row's type.
-fn kind_of(start: &[u8]) -> Option<&[u8]> {
+pub(super) fn kind_of(start: &[u8]) -> Option<&[u8]> {
     const SHAPE: [[u8; 8]; 5] = [*b"{\"timest", *b"amp\":\"00", *b"00-00-00", *b"T00:00:0", *b"0.000Z\","];
     /// Where a digit stands, anything from `0` to `?` does: it cannot end the string.
     const CARE: [u64; 5] = {
@@ -73,13 +73,13 @@ fn kind_of(start: &[u8]) -> Option<&[u8]> {
 }
 
 /// A name of lowercase letters, digits and `_` up to its closing quote, and what follows that.
-fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let len =
         text.iter().take(LONGEST_NAME).take_while(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')).count();
     (len > 0 && text.get(len) == Some(&b'"')).then(|| (&text[..len], &text[len + 1..]))
 }
 
-fn matters(event: &[u8]) -> bool {
+pub(super) fn matters(event: &[u8]) -> bool {
     matches!(
         event,
         b"task_started"

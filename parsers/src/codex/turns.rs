@@ -25,8 +25,46 @@ pub struct Turns {
     started: u64,
     ended: u64,
     by_id: ById,
-    /// Whether texts are kept.
-    keeping: bool,
+    /// What a turn keeps that has nothing yet.
+    keeping: Kept,
+    /// The ids of turns that were rolled back, where accounts are kept.
+    undone: Vec<Option<TurnId>>,
+}
+
+/// What is kept of each turn besides; a saved state has none of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Kept {
+    #[default]
+    Nothing,
+    /// The messages with text.
+    Texts(Vec<(Role, String)>),
+    Account(Account),
+}
+
+/// How much was said in a turn, and how it ended if it did not complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// The length of the user's joined text in bytes.
+    pub user_bytes: u64,
+    /// The length of the assistant's joined text in bytes.
+    pub assistant_bytes: u64,
+    /// It ended by itself, but with an error or without a time.
+    pub failed: bool,
+}
+
+impl Kept {
+    fn keep(&mut self, role: Role, text: &str) {
+        match self {
+            _ if text.is_empty() => {}
+            Self::Nothing => {}
+            Self::Texts(texts) => texts.push((role, text.to_owned())),
+            Self::Account(account) => {
+                let bytes = if role == Role::User { &mut account.user_bytes } else { &mut account.assistant_bytes };
+                // Texts are joined by a blank line.
+                *bytes += text.len() as u64 + if *bytes > 0 { 2 } else { 0 };
+            }
+        }
+    }
 }
 
 /// One turn.
@@ -42,8 +80,7 @@ pub struct Turn {
     /// Where its first row stands: the one that opened it, or a message that had waited for it.
     pub began: u64,
     state: State,
-    /// The messages with text, where texts are kept.
-    kept: Vec<(Role, String)>,
+    kept: Kept,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,13 +193,23 @@ struct Waiting {
     /// Messages of the assistant in front of the first prompt.
     leading: bool,
     messages: Messages,
-    kept: Vec<(Role, String)>,
+    kept: Kept,
 }
 
 impl Turns {
     /// No turns yet; the texts of those to come are kept in memory.
     pub fn keeping_texts() -> Self {
-        Self { keeping: true, ..Self::default() }
+        Self::keeping(Kept::Texts(Vec::new()))
+    }
+
+    /// No turns yet; of those to come [`Account`]s are kept.
+    pub fn keeping_accounts() -> Self {
+        Self::keeping(Kept::Account(Account::default()))
+    }
+
+    fn keeping(kept: Kept) -> Self {
+        let waiting = Waiting { kept: kept.clone(), ..Waiting::default() };
+        Self { keeping: kept, waiting, ..Self::default() }
     }
 
     /// From here on texts are kept in memory, those of unfinished turns too: `fetch` gives the texts that were read before the
@@ -171,7 +218,7 @@ impl Turns {
     /// # Errors
     /// [`MissingRow`] when `fetch` cannot: the file is not the one that was read.
     pub fn keep_texts(&mut self, mut fetch: impl FnMut(RowRef) -> Option<String>) -> Result<(), MissingRow> {
-        self.keeping = true;
+        self.keeping = Kept::Texts(Vec::new());
         let Waiting { messages, kept, .. } = &mut self.waiting;
         messages.keep(kept, &mut fetch)?;
         for Turn { state, kept, .. } in &mut self.turns {
@@ -227,15 +274,20 @@ impl Turns {
         pairs
     }
 
+    /// How many turns of this thread were rolled back, where accounts are kept.
+    pub fn undone_in(&self, thread: Uuid, copied: bool) -> usize {
+        self.undone.iter().filter(|id| !(copied && is_older(id.as_ref(), thread))).count()
+    }
+
     fn start(&mut self, id: Option<TurnId>, at: u64) {
         self.started += 1;
-        let waiting = std::mem::take(&mut self.waiting);
+        let waiting = self.take_waiting();
         let began = waiting.began.unwrap_or(at);
         if waiting.leading {
-            let state = State::Over(None);
-            self.turns.push(Turn { number: None, id: None, prompts: 0, began, state, kept: Vec::new() });
+            let (state, kept) = (State::Over(None), self.keeping.clone());
+            self.turns.push(Turn { number: None, id: None, prompts: 0, began, state, kept });
         }
-        let begun = if waiting.prompts > 0 { waiting } else { Waiting::fresh() };
+        let begun = if waiting.prompts > 0 { waiting } else { Waiting::fresh(&self.keeping) };
         let index = self.turns.len();
         if let Some(id) = &id {
             self.by_id.push(id, index);
@@ -269,13 +321,16 @@ impl Turns {
                     let text = fetch(row).ok_or(MissingRow)?;
                     if !text.is_empty() {
                         assistant = Some(Digest::of_body(&text));
-                        keep(self.keeping, &mut turn.kept, Role::Assistant, &text);
+                        turn.kept.keep(Role::Assistant, &text);
                     }
                 }
                 at.map(|at| Completed { number, order, at, user, assistant })
             }
             _ => None,
         };
+        if let Kept::Account(account) = &mut turn.kept {
+            account.failed = completed.is_none() && *end != End::Aborted;
+        }
         turn.state = State::Over(completed);
         self.ended += 1;
         self.open = self.open.filter(|open| *open != index);
@@ -283,13 +338,21 @@ impl Turns {
     }
 
     fn roll_back(&mut self, prompts: u64) {
-        let mut left = prompts.saturating_sub(std::mem::take(&mut self.waiting).prompts);
+        let mut left = prompts.saturating_sub(self.take_waiting().prompts);
         while left > 0 {
             let Some(turn) = self.turns.pop() else { break };
+            if matches!(turn.kept, Kept::Account(_)) && turn.number.is_some() {
+                self.undone.push(turn.id.clone());
+            }
             left = left.saturating_sub(turn.prompts);
             self.by_id.pop(turn.id.as_ref(), self.turns.len());
         }
         self.open = self.open.filter(|open| *open < self.turns.len());
+    }
+
+    fn take_waiting(&mut self) -> Waiting {
+        let nothing = Waiting { kept: self.keeping.clone(), ..Waiting::default() };
+        std::mem::replace(&mut self.waiting, nothing)
     }
 
     fn say(&mut self, id: Option<&TurnId>, message: &Message, at: RowRef) {
@@ -302,14 +365,14 @@ impl Turns {
             None => self.open,
         };
         match index {
-            None => self.waiting.say(message, at, self.keeping),
+            None => self.waiting.say(message, at, &self.keeping),
             Some(index) => {
                 let turn = &mut self.turns[index];
                 if let State::Open(messages) = &mut turn.state
                     && messages.say(message, at)
                 {
                     turn.prompts += u64::from(message.role == Role::User);
-                    keep(self.keeping, &mut turn.kept, message.role, &message.text);
+                    turn.kept.keep(message.role, &message.text);
                 }
             }
         }
@@ -360,23 +423,30 @@ impl ById {
     }
 }
 
-/// Keeps a message with text, where texts are kept.
-fn keep(keeping: bool, kept: &mut Vec<(Role, String)>, role: Role, text: &str) {
-    if keeping && !text.is_empty() {
-        kept.push((role, text.to_owned()));
-    }
-}
-
 impl Turn {
     /// The joined text of a role where texts are kept; `None` without text.
     pub fn text(&self, role: Role) -> Option<String> {
-        let texts: Vec<_> = self.kept.iter().filter(|kept| kept.0 == role).map(|kept| kept.1.as_str()).collect();
+        let Kept::Texts(kept) = &self.kept else { return None };
+        let texts: Vec<_> = kept.iter().filter(|kept| kept.0 == role).map(|kept| kept.1.as_str()).collect();
         (!texts.is_empty()).then(|| texts.join("\n\n"))
     }
 
     /// Whether nothing changes it any more.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Over(_))
+    }
+
+    /// Its account, where accounts are kept.
+    pub fn account(&self) -> Option<Account> {
+        match self.kept {
+            Kept::Account(account) => Some(account),
+            _ => None,
+        }
+    }
+
+    /// Whether it can still go on.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
     }
 
     /// How it completed, if it did.
@@ -395,8 +465,12 @@ impl Turn {
 
     /// Whether its id is a UUID of version 7 that is older than the thread: then it is a copy from another thread.
     pub fn is_older_than(&self, thread: Uuid) -> bool {
-        matches!(self.id, Some(TurnId::Uuid(id)) if id.is_v7() && thread.is_v7() && id < thread)
+        is_older(self.id.as_ref(), thread)
     }
+}
+
+fn is_older(id: Option<&TurnId>, thread: Uuid) -> bool {
+    matches!(id, Some(TurnId::Uuid(id)) if id.is_v7() && thread.is_v7() && *id < thread)
 }
 
 impl Messages {
@@ -424,15 +498,9 @@ impl Messages {
     }
 
     /// Keeps the texts of all messages.
-    fn keep(
-        &self,
-        kept: &mut Vec<(Role, String)>,
-        mut fetch: impl FnMut(RowRef) -> Option<String>,
-    ) -> Result<(), MissingRow> {
-        kept.clear();
-        for said in &self.said {
-            kept.push((said.role, fetch(said.at).filter(|text| !text.is_empty()).ok_or(MissingRow)?));
-        }
+    fn keep(&self, kept: &mut Kept, mut fetch: impl FnMut(RowRef) -> Option<String>) -> Result<(), MissingRow> {
+        let text = |said: &Said| Ok((said.role, fetch(said.at).filter(|text| !text.is_empty()).ok_or(MissingRow)?));
+        *kept = Kept::Texts(self.said.iter().map(text).collect::<Result<_, _>>()?);
         Ok(())
     }
 
@@ -467,19 +535,19 @@ impl Texts {
 
 impl Waiting {
     /// Nothing said yet.
-    fn fresh() -> Self {
-        Self { messages: Messages::fresh(), ..Self::default() }
+    fn fresh(keeping: &Kept) -> Self {
+        Self { messages: Messages::fresh(), kept: keeping.clone(), ..Self::default() }
     }
 
-    fn say(&mut self, message: &Message, at: RowRef, keeping: bool) {
+    fn say(&mut self, message: &Message, at: RowRef, keeping: &Kept) {
         if message.role == Role::User && self.prompts == 0 {
             // What the assistant said in front of the first prompt is not the turn's.
-            *self = Self { leading: self.leading, ..Self::fresh() };
+            *self = Self { leading: self.leading, ..Self::fresh(keeping) };
         }
         self.began.get_or_insert(at.offset);
         if self.messages.say(message, at) {
             self.prompts += u64::from(message.role == Role::User);
-            keep(keeping, &mut self.kept, message.role, &message.text);
+            self.kept.keep(message.role, &message.text);
         }
         self.leading = self.leading || self.prompts == 0;
     }

@@ -8,7 +8,7 @@
 pub mod captured;
 mod members;
 pub mod texts;
-mod threads;
+pub mod threads;
 pub mod verify;
 
 use std::collections::HashSet;

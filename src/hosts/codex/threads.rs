@@ -70,7 +70,7 @@ impl File {
 }
 
 /// One file of a chain, and where it is cut.
-type Cut<'f> = (&'f File, Option<u64>);
+pub type Cut<'f> = (&'f File, Option<u64>);
 
 /// The current file of a thread and behind it its bases.
 #[derive(Debug)]
@@ -106,6 +106,18 @@ impl<'f> Line<'f> {
     /// # Errors
     /// Where only the latest completion tells, the files have to be read.
     pub fn current(thread: Uuid, files: &'f [File], reader: Reader<'_>) -> Result<Option<Self>, Failure> {
+        Self::current_by(thread, files, |line| line.latest(reader))
+    }
+
+    /// The same for those who know the `latest` completion of a file with its bases.
+    ///
+    /// # Errors
+    /// That of `latest`, which is asked only where nothing else tells.
+    pub fn current_by<E>(
+        thread: Uuid,
+        files: &'f [File],
+        latest: impl Fn(&Self) -> Result<i64, E>,
+    ) -> Result<Option<Self>, E> {
         let bases: Vec<&Path> = files.iter().filter_map(|file| base_of(files, file, &[])).map(File::path).collect();
         let mut rest: Vec<&File> = files.iter().filter(|file| !bases.contains(&file.path())).collect();
         if rest.is_empty() {
@@ -117,12 +129,17 @@ impl<'f> Line<'f> {
         for file in &rest {
             let line = Self { thread, files: line_of(files, file) };
             // One file needs no reading to be the latest.
-            let latest = if rest.len() == 1 { 0 } else { line.latest(reader)? };
+            let latest = if rest.len() == 1 { 0 } else { latest(&line)? };
             if best.as_ref().is_none_or(|(other, than)| (latest, file.path()) > (*other, than.file().path())) {
                 best = Some((latest, line));
             }
         }
         Ok(best.map(|(_, line)| line))
+    }
+
+    /// The current file and behind it its bases, each with where it is cut.
+    pub fn parts(&self) -> &[Cut<'f>] {
+        &self.files
     }
 
     /// The current file.
@@ -246,6 +263,11 @@ impl<'f> Line<'f> {
         parts.reverse();
         Ok(ReadTexts { parts, files, only })
     }
+}
+
+/// The files of a thread that others of it continue, each with where it is cut then.
+pub fn bases(files: &[File]) -> impl Iterator<Item = (&File, u64)> {
+    files.iter().filter_map(|file| Some((base_of(files, file, &[])?, file.meta.base.as_ref()?.end)))
 }
 
 /// The session under which a thread's bodies are stored.

@@ -1,7 +1,7 @@
 //! [`Turns`] as bytes: without text, and without what can be told from the rest.
 
 use super::super::event::{Role, Shape, TurnId};
-use super::{ById, Completed, LastSaid, LastText, Messages, Said, State, Turn, Turns, Waiting};
+use super::{ById, Completed, Kept, LastSaid, LastText, Messages, Said, State, Turn, Turns, Waiting};
 use crate::pack::{Pack, Packer, Unpacker};
 use crate::row::RowRef;
 use crate::text::Digest;
@@ -33,10 +33,10 @@ impl Pack for Turns {
             began: Option::unpack(unpacker)?,
             leading: bool::unpack(unpacker)?,
             messages: Messages::unpack(unpacker)?,
-            kept: Vec::new(),
+            kept: Kept::Nothing,
         };
         let by_id = ById { missing: turns.len(), ..ById::default() };
-        Some(Self { turns, open, waiting, started, ended, by_id, keeping: false })
+        Some(Self { turns, open, waiting, started, ended, by_id, ..Self::default() })
     }
 }
 
@@ -120,7 +120,7 @@ impl Pack for Turn {
             }
             (true, true) => return None,
         };
-        Some(Self { number, id, prompts, began, state, kept: Vec::new() })
+        Some(Self { number, id, prompts, began, state, kept: Kept::Nothing })
     }
 }
 

@@ -1,0 +1,321 @@
+//! All logs of a machine at once: what completed, where and when; what is stuck, and what cannot be read.
+//!
+//! ```
+//! use throughline::Stores;
+//! use throughline::audit::{Progress, Request, audit};
+//! # let home = tempfile::tempdir()?;
+//! let stores = Stores::below(home.path());
+//! let report = audit(&stores, &Request::default(), &Progress::default())?;
+//! assert!(report.complete && report.projects.is_empty());
+//! # Ok::<_, std::io::Error>(())
+//! ```
+//!
+//! [`listing`] finds the logs of both hosts, [`mod@gather`] reads them (or remembers what it read), with what [`rollouts`] and
+//! [`transcripts`] make of one; [`families`] and [`sessions`] put together what is one thread's, [`projects`] what is one
+//! project's, and [`report`] is what comes of it. A log that cannot be read is named, and the rest is reported all the same.
+
+mod bodies;
+pub mod families;
+pub mod gather;
+pub mod html;
+pub mod listing;
+mod progress;
+pub mod projects;
+pub mod record;
+pub mod report;
+pub mod rollouts;
+pub mod sessions;
+pub mod threads;
+pub mod transcripts;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use rayon::prelude::*;
+use throughline_parsers::text::Digest;
+
+use self::families::Families;
+use self::gather::{Gathered, Reader, gather};
+pub use self::progress::Progress;
+use self::projects::{Family, Key, Rooted, Sites};
+pub use self::report::{Report, Unreadable};
+use self::report::{SCHEMA, Totals};
+use self::rollouts::Rollout;
+use self::sessions::Receipts;
+use self::threads::Thread;
+use self::transcripts::Transcript;
+use crate::cache::Cache;
+use crate::db::sessions::{self as stored, Sessions};
+use crate::paths::{Resolved, collapsed};
+use crate::receipts::Place;
+use crate::scan::stamps::Moment;
+use crate::stores::Stores;
+
+/// What is asked of an audit.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Only the projects at or below these directories; all where none is named.
+    pub projects: Vec<PathBuf>,
+    /// Only threads of which a row, or a completion, is not older than this, in milliseconds since the epoch.
+    pub since: Option<i64>,
+    /// Also the threads that Codex has archived.
+    pub archived: bool,
+    /// A project is where a thread works, whether or not a folder above it has a `.git`.
+    pub no_git: bool,
+    /// How many files are read at once; as many as there are cores where that is not said.
+    pub jobs: Option<usize>,
+    /// The order of the projects.
+    pub sort: Sort,
+}
+
+/// The order of projects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// The latest completion first.
+    #[default]
+    Last,
+    /// By root.
+    Root,
+    /// The most pairs first.
+    Pairs,
+    /// The most open turns first.
+    Open,
+    /// The most bytes first.
+    Bytes,
+    /// The most unreadable rows first.
+    Unreadable,
+}
+
+/// Looks at all logs.
+///
+/// # Errors
+/// There are no threads to be had to read with. All else is part of the report.
+pub fn audit(stores: &Stores, request: &Request, progress: &Progress) -> io::Result<Report> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(request.jobs.unwrap_or(0)).build();
+    let pool = pool.map_err(io::Error::other)?;
+    Ok(pool.install(|| Audit::new(stores, request, progress).report()))
+}
+
+/// One audit.
+struct Audit<'a> {
+    stores: &'a Stores,
+    request: &'a Request,
+    progress: &'a Progress,
+    cache: Option<Cache>,
+    unreadable: Vec<Unreadable>,
+}
+
+impl<'a> Audit<'a> {
+    fn new(stores: &'a Stores, request: &'a Request, progress: &'a Progress) -> Self {
+        let cache = stores.cache.as_ref().map(|cache| cache.of_audits(&stores.cache_home));
+        Self { stores, request, progress, cache, unreadable: Vec::new() }
+    }
+
+    fn report(mut self) -> Report {
+        let ((rollouts, families), transcripts) = (self.rollouts(), self.transcripts());
+        let receipts = self.receipts();
+        let sessions = if receipts.is_empty() && transcripts.records().next().is_none() {
+            Sessions::default()
+        } else {
+            self.sessions()
+        };
+        let archive = self.archive();
+        let mut threads = families.threads(&rollouts, &archive);
+        let of_claude = sessions::threads(&transcripts, &self.stores.transcripts_root(), &receipts, &sessions);
+        let asked_for = self.asked_for();
+        let sites = self.sites(&threads, &of_claude, &sessions, &asked_for);
+        threads.extend(self.placed(of_claude, &receipts, &sessions, &asked_for, &sites));
+        let mut groups = projects::group(threads, &sites);
+        self.leave_out(&mut groups);
+        if !asked_for.is_empty() {
+            let roots: Vec<&Resolved> = asked_for.iter().filter_map(|path| Some(&sites.of(path)?.root)).collect();
+            groups.retain(|key, _| matches!(key, Key::Root(root) if roots.iter().any(|asked| Resolved::from_saved(root).is_inside(asked))));
+        }
+        let members = groups.values().flatten().flat_map(|(thread, children)| std::iter::once(thread).chain(children));
+        let present = self.present(&members.collect::<Vec<_>>());
+        let mut projects: Vec<_> =
+            groups.into_par_iter().map(|(key, threads)| projects::project(&key, threads, &present)).collect();
+        self.sort(&mut projects);
+        let files_of_no_thread =
+            if asked_for.is_empty() && self.request.since.is_none() { of_no_thread(&rollouts) } else { Vec::new() };
+        self.named_damaged(&rollouts);
+        self.unreadable.sort();
+        let totals = totals(&projects, &files_of_no_thread, self.unreadable.len());
+        let complete = !self.progress.left_out();
+        Report { schema: SCHEMA, complete, projects, files_of_no_thread, unreadable: self.unreadable, totals }
+    }
+
+    fn rollouts(&mut self) -> (Gathered<Rollout>, Families) {
+        let (mut folders, unreadable) = listing::rollouts(&self.stores.sessions_root());
+        self.unreadable.extend(unreadable);
+        if self.request.archived {
+            let (archived, unreadable) = listing::rollouts(&self.archive());
+            folders.extend(archived);
+            self.unreadable.extend(unreadable);
+        }
+        let reader = self.progress_reader();
+        let mut rollouts: Gathered<Rollout> = gather(folders, reader);
+        let families = Families::of(&rollouts);
+        rollouts.cut(&families.cuts(), reader);
+        self.cache.iter().for_each(|cache| rollouts.store(cache));
+        self.unreadable.append(&mut rollouts.unreadable);
+        (rollouts, families)
+    }
+
+    fn transcripts(&mut self) -> Gathered<Transcript> {
+        let (folders, unreadable) = listing::transcripts(&self.stores.transcripts_root());
+        self.unreadable.extend(unreadable);
+        let mut transcripts: Gathered<Transcript> = gather(folders, self.progress_reader());
+        self.cache.iter().for_each(|cache| transcripts.store(cache));
+        self.unreadable.append(&mut transcripts.unreadable);
+        transcripts
+    }
+
+    fn progress_reader(&self) -> Reader<'_> {
+        let now = self.cache.as_ref().map_or_else(|| Moment::now(std::time::Duration::ZERO), Cache::now);
+        Reader { cache: self.cache.as_ref(), now, progress: self.progress }
+    }
+
+    fn archive(&self) -> PathBuf {
+        collapsed(&self.stores.codex_home.join("archived_sessions"))
+    }
+
+    /// The stores of receipts.
+    fn receipts(&mut self) -> Vec<Receipts> {
+        let mut found = Vec::new();
+        let folder = Place::folder(&self.stores.state_home);
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return found,
+            Err(error) => {
+                self.unreadable.push(Unreadable::new(&folder, error));
+                return found;
+            }
+            Ok(entries) => entries,
+        };
+        let digest = |name: &str| Digest::from_hex(name.strip_suffix(".json")?);
+        let mut projects: Vec<Digest> =
+            entries.flatten().filter_map(|entry| digest(entry.file_name().to_str()?)).collect();
+        projects.sort_unstable();
+        for project in projects {
+            let place = Place::new(&self.stores.state_home, project);
+            match place.load() {
+                Ok(Some(store)) => found.push(Receipts { project, store }),
+                Ok(None) => {}
+                Err(error) => self.unreadable.push(Unreadable::new(&place.path(), error)),
+            }
+        }
+        found
+    }
+
+    fn sessions(&mut self) -> Sessions {
+        let path = self.stores.database();
+        stored::sessions(&path).unwrap_or_else(|error| {
+            self.unreadable.push(Unreadable::new(&path, error));
+            Sessions::default()
+        })
+    }
+
+    /// The directories that were asked for, as text.
+    fn asked_for(&self) -> Vec<String> {
+        self.request.projects.iter().map(|path| path.to_string_lossy().into_owned()).collect()
+    }
+
+    /// Where all working directories lead that could matter.
+    fn sites(&self, codex: &[Thread<'_>], claude: &[Thread<'_>], sessions: &Sessions, asked_for: &[String]) -> Sites {
+        let mut paths: BTreeSet<String> = asked_for.iter().cloned().collect();
+        paths.extend(codex.iter().chain(claude).filter_map(|thread| thread.cwd.clone()));
+        paths.extend(sessions.paths().map(ToOwned::to_owned));
+        Sites::look(paths, if self.request.no_git { Rooted::AtCwd } else { Rooted::ByGit })
+    }
+
+    /// Claude's threads, each with the path of its project as far as that is known.
+    fn placed<'r>(
+        &self,
+        mut threads: Vec<Thread<'r>>,
+        receipts: &[Receipts],
+        sessions: &Sessions,
+        asked_for: &[String],
+        sites: &Sites,
+    ) -> Vec<Thread<'r>> {
+        let paths = projects::paths_of_stores(receipts, sessions, &threads, asked_for, sites);
+        for thread in &mut threads {
+            let known = match thread.store {
+                Some(store) => paths.get(&store).cloned(),
+                None => sessions.project_path(&thread.id).map(ToOwned::to_owned).or(thread.cwd.take()),
+            };
+            thread.cwd = known;
+        }
+        threads
+    }
+
+    /// Leaves out the threads in which, and in whose sub-agents', nothing has happened for so long as was asked.
+    fn leave_out(&self, groups: &mut BTreeMap<Key, Vec<Family<'_>>>) {
+        let Some(since) = self.request.since else { return };
+        let is_late = |thread: &Thread<'_>| {
+            thread.last_row_at.into_iter().chain(thread.pairs.last().map(|pair| pair.at)).any(|at| at >= since)
+        };
+        for families in groups.values_mut() {
+            families.retain(|(thread, children)| is_late(thread) || children.iter().any(is_late));
+        }
+        groups.retain(|_, families| !families.is_empty());
+    }
+
+    /// Of how many pairs of each session the bodies are in the database; nothing where it cannot be read.
+    fn present(&mut self, threads: &[&Thread<'_>]) -> HashMap<String, Option<u64>> {
+        let path = self.stores.database();
+        bodies::present(&path, self.cache.as_ref(), threads).unwrap_or_else(|error| {
+            let unreadable = Unreadable::new(&path, error);
+            if !self.unreadable.contains(&unreadable) {
+                self.unreadable.push(unreadable);
+            }
+            threads.iter().map(|thread| (thread.session.clone(), None)).collect()
+        })
+    }
+
+    fn sort(&self, projects: &mut [report::Project]) {
+        projects.sort_by(|one, other| one.root.cmp(&other.root).then(one.project_sha256.cmp(&other.project_sha256)));
+        match self.request.sort {
+            Sort::Root => {}
+            Sort::Last => projects.sort_by_key(|project| Reverse(project.sums.last_completed_at)),
+            Sort::Pairs => projects.sort_by_key(|project| Reverse(project.sums.pairs)),
+            Sort::Open => projects.sort_by_key(|project| Reverse(project.sums.turns.open)),
+            Sort::Bytes => projects.sort_by_key(|project| Reverse(project.rows.bytes)),
+            Sort::Unreadable => projects.sort_by_key(|project| Reverse(project.rows.unreadable_rows)),
+        }
+    }
+
+    /// Names the packed rollouts of which not all can be decoded.
+    fn named_damaged(&mut self, rollouts: &Gathered<Rollout>) {
+        let damaged = rollouts.records().filter(|(_, record)| record.counts.damaged);
+        let reason = "a damaged zstd stream: what can be decoded counts";
+        self.unreadable.extend(damaged.map(|(_, record)| Unreadable::new(&record.path, reason)));
+    }
+}
+
+fn of_no_thread(rollouts: &Gathered<Rollout>) -> Vec<report::File> {
+    let lone = rollouts.records().filter(|(_, record)| record.summary.meta.is_none());
+    let mut files: Vec<_> = lone.map(|(_, record)| threads::file(record)).collect();
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    files
+}
+
+fn totals(projects: &[report::Project], of_no_thread: &[report::File], unreadable: usize) -> Totals {
+    let mut totals =
+        Totals { projects: projects.len() as u64, unreadable_files: unreadable as u64, ..Totals::default() };
+    for project in projects {
+        totals.threads += project.threads.iter().filter(|thread| !thread.sub_agent).count() as u64;
+        totals.pairs += project.sums.pairs;
+        totals.bytes += project.rows.bytes;
+        totals.rows += project.rows.rows;
+        totals.unreadable_rows += project.rows.unreadable_rows;
+    }
+    for file in of_no_thread {
+        totals.bytes += file.bytes;
+        totals.rows += file.rows;
+        totals.unreadable_rows += file.unreadable_rows;
+    }
+    totals
+}

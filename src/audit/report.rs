@@ -1,0 +1,235 @@
+//! What an audit found, as it is written: `throughline.audit.v1`. Times are milliseconds since the epoch, or null.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+use throughline_parsers::count::Count;
+use throughline_parsers::text::Digest;
+
+use super::record::{TextBytes, Turns};
+use crate::chain::Host;
+use crate::observer::token;
+
+/// The name of the format.
+pub const SCHEMA: &str = "throughline.audit.v1";
+
+/// All that an audit found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// `throughline.audit.v1`
+    pub schema: &'static str,
+    /// False when it was ended early: then this is what was read until then.
+    pub complete: bool,
+    /// The projects that have threads.
+    pub projects: Vec<Project>,
+    /// Rollouts that do not say which thread they are of.
+    pub files_of_no_thread: Vec<File>,
+    /// What could not be read.
+    pub unreadable: Vec<Unreadable>,
+    /// What all of it comes to.
+    pub totals: Totals,
+}
+
+impl Report {
+    /// It as one line of JSON, without a line feed.
+    pub fn to_json(&self) -> String {
+        let threads = self.projects.iter().flat_map(|project| &project.threads);
+        let files: usize = threads.map(|thread| 1 + thread.files.len() + thread.children.len()).sum();
+        // About what they take: no more than room.
+        let mut json = Vec::with_capacity(4096 + self.projects.len() * 4096 + files * 640);
+        serde_json::to_writer(&mut json, self).expect("numbers and strings can be written");
+        String::from_utf8(json).expect("JSON is text")
+    }
+}
+
+/// The threads below one root.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Project {
+    /// The nearest folder with a `.git` above the threads' working directories, else the working directory; null where that
+    /// is not known.
+    pub root: Option<String>,
+    /// SHA-256 of the root; where that is not known, of the path that Claude's receipts are of; else null.
+    #[serde(serialize_with = "hex_or_null")]
+    pub project_sha256: Option<Digest>,
+    /// Threads of both hosts completed last at the same millisecond.
+    pub ambiguous: bool,
+    /// The thread with the latest completion, if there is one and it is not ambiguous.
+    pub current: Option<ThreadName>,
+    /// What the threads come to.
+    #[serde(flatten)]
+    pub sums: Sums,
+    /// Bytes, rows and what else there is of all files, also those of sub-agents.
+    #[serde(flatten)]
+    pub rows: Rows,
+    /// How many pairs completed on each day (of UTC), by host.
+    pub completions: BTreeMap<&'static str, BTreeMap<String, u64>>,
+    /// All rows by type.
+    pub row_types: BTreeMap<String, RowType>,
+    /// The threads, without those of sub-agents whose root is there.
+    pub threads: Vec<Thread>,
+}
+
+/// One thread, by its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ThreadName {
+    /// The program that wrote it.
+    pub host: Host,
+    /// Its id.
+    pub thread: String,
+}
+
+/// One thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Thread {
+    /// The program that wrote it.
+    pub host: Host,
+    /// Its id.
+    pub thread: String,
+    /// Its working directory, as it is written.
+    pub cwd: Option<String>,
+    /// It is a sub-agent's: such a thread is never current.
+    pub sub_agent: bool,
+    /// Its current file is among the archived ones: such a thread is not current either.
+    pub archived: bool,
+    /// What it comes to.
+    #[serde(flatten)]
+    pub sums: Sums,
+    /// When its last row was written.
+    pub last_row_at: Option<i64>,
+    /// The threads of its sub-agents, of any depth.
+    pub children: Vec<Thread>,
+    /// The versions of the programs that wrote it.
+    pub writers: Vec<String>,
+    /// Its files.
+    pub files: Vec<File>,
+}
+
+/// What a thread comes to, or the threads of a project (those of sub-agents not included).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sums {
+    /// Completed turns with texts on both sides: the length of the chain. Claude's are receipts.
+    pub pairs: u64,
+    /// The turns.
+    pub turns: Turns,
+    /// When the first pair of the chain completed.
+    pub first_completed_at: Option<i64>,
+    /// When the last one did.
+    pub last_completed_at: Option<i64>,
+    /// The sizes of the texts of these turns.
+    pub text_bytes: TextBytes,
+    /// Of how many pairs the bodies are in the database; null where that cannot be read.
+    pub bodies_present: Option<u64>,
+    /// How many of the pairs are receipts.
+    pub receipts: u64,
+}
+
+/// Rows of many files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Rows {
+    /// The sizes of the files.
+    pub bytes: u64,
+    /// Rows that could be read.
+    pub rows: u64,
+    /// Those that could not.
+    pub unreadable_rows: u64,
+    /// The same by what is wrong.
+    pub unreadable: Unreadables,
+    /// Types of rows that this version does not know.
+    pub unknown_types: BTreeMap<String, u64>,
+    /// The versions of the programs that wrote them.
+    pub writers: Vec<String>,
+}
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct File {
+    /// Where it is.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Rows that could be read.
+    pub rows: u64,
+    /// Those that could not.
+    pub unreadable_rows: u64,
+    /// The same by what is wrong.
+    pub unreadable: Unreadables,
+    /// Types of rows that this version does not know.
+    pub unknown_types: BTreeMap<String, u64>,
+}
+
+/// Rows that could not be read, by what is wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Unreadables {
+    /// No JSON.
+    pub broken: u64,
+    /// Cut, with another row behind it on the line.
+    pub spliced: u64,
+    /// Holes of NUL bytes in a transcript. (Between the rows of a rollout they are blank.)
+    pub holes: u64,
+}
+
+impl Unreadables {
+    /// From counts in this order.
+    pub fn of([broken, spliced, holes]: &[Count; 3]) -> Self {
+        Self { broken: broken.rows, spliced: spliced.rows, holes: holes.rows }
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: Self) {
+        self.broken += other.broken;
+        self.spliced += other.spliced;
+        self.holes += other.holes;
+    }
+}
+
+/// Rows of one type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RowType {
+    /// How many.
+    pub rows: u64,
+    /// How many bytes they take.
+    pub bytes: u64,
+}
+
+/// Something that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Unreadable {
+    /// Where it is.
+    pub path: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl Unreadable {
+    /// This path, for this reason.
+    pub fn new(path: &Path, reason: impl ToString) -> Self {
+        Self { path: path.to_string_lossy().into_owned(), reason: reason.to_string() }
+    }
+}
+
+/// What everything comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// How many projects.
+    pub projects: u64,
+    /// How many threads, without those of sub-agents.
+    pub threads: u64,
+    /// How many pairs these have.
+    pub pairs: u64,
+    /// The sizes of all files.
+    pub bytes: u64,
+    /// Rows that could be read.
+    pub rows: u64,
+    /// How many files, folders and stores could not be read.
+    pub unreadable_files: u64,
+    /// Rows that could not be read.
+    pub unreadable_rows: u64,
+}
+
+fn hex_or_null<S: serde::Serializer>(digest: &Option<Digest>, serializer: S) -> Result<S::Ok, S::Error> {
+    match digest {
+        Some(digest) => token::hex(digest, serializer),
+        None => serializer.serialize_none(),
+    }
+}

@@ -1,0 +1,395 @@
+//! A log of which every row is counted, read without mapping: a file that is cut short meanwhile ends the reading, not the
+//! process.
+//!
+//! A plain file is read in parts, each into a buffer; those of a large one on all cores, with their rows applied in order.
+//! A row that crosses parts and has to be read is read once more by itself. A packed file is read as a stream.
+
+use std::fs::File;
+use std::io;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
+
+use rayon::prelude::*;
+use throughline_parsers::codex::RowRef;
+use throughline_parsers::count::{Counting, Name, Seen, Sifted, Tally, Unreadable};
+use throughline_parsers::lines::{Block, Joiner, Line, Scanner, Sieve};
+
+use super::buffer::lend;
+use super::file::{FileFrom, Rollout};
+use super::parts::{lines_of, within};
+use super::stops;
+use super::stream::{self, Told};
+
+/// How a plain file is read.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    /// So much is read at once: it stays in the core's cache until it has been looked at.
+    part: u64,
+    /// A larger file is read by all cores.
+    large: u64,
+}
+
+const SIZES: Sizes = Sizes { part: 256 << 10, large: 8 << 20 };
+/// So many parts of a large file are read together before their rows are put in order.
+const PARTS_AT_ONCE: u64 = 64;
+
+/// A longer line that has to be read is not held in memory: it counts as one broken row.
+const LONGEST_LINE: u64 = 1 << 30;
+
+/// What is made of the rows of one log, in the order of the file.
+pub trait Ledger: Send {
+    /// Whose log it is.
+    type Host: Counting + Send + Sync;
+
+    /// Takes the next row that was read, which stands there. `fetch` gives bytes of the file.
+    fn apply(&mut self, row: <Self::Host as Counting>::Row, at: RowRef, fetch: Fetch<'_>);
+}
+
+/// Gives bytes of the file that is read, if they are there.
+pub type Fetch<'f> = &'f dyn Fn(Range<u64>) -> Option<Vec<u8>>;
+
+/// Whoever waits for the reading: is told of bytes that were read, and can stop it.
+pub trait Watch: Sync {
+    /// So many more bytes were read.
+    fn read(&self, bytes: u64);
+    /// Whether reading is to end.
+    fn stopped(&self) -> bool;
+}
+
+/// A log that was read.
+#[derive(Debug)]
+pub struct Counted<L> {
+    /// What was made of the rows that were read.
+    pub ledger: L,
+    /// All rows.
+    pub tally: Tally,
+    /// Where the first row begins that was passed over.
+    pub first_passed: Option<u64>,
+    /// The time that the last row has, in milliseconds since the epoch, where its first bytes tell.
+    pub last_time: Option<i64>,
+    /// It is packed, and not all of it can be decoded.
+    pub damaged: bool,
+}
+
+impl<L: Ledger> Counted<L> {
+    fn new(ledger: L) -> Self {
+        Self { ledger, tally: Tally::of::<L::Host>(), first_passed: None, last_time: None, damaged: false }
+    }
+
+    /// Counts a line that is passed over, of the type that is counted there.
+    fn passed(&mut self, span: Range<u64>, index: usize) {
+        self.first_passed.get_or_insert(span.start);
+        self.tally.add(index, span.end - span.start);
+    }
+
+    fn line(&mut self, line: &Line, bytes: &[u8], fetch: Fetch<'_>) {
+        let Self { ledger, tally, last_time, .. } = self;
+        *last_time = <L::Host as Counting>::time_of(bytes).or(*last_time);
+        <L::Host as Counting>::look(bytes, line.span.start, line.ended, |seen| {
+            tally.see(&seen);
+            if let Seen::Row { row, at, .. } = seen {
+                ledger.apply(row, at, fetch);
+            }
+        });
+    }
+}
+
+/// Counts the rows that are passed over.
+struct Sieving<'t, H> {
+    tally: &'t mut Tally,
+    /// Where the type of the row that passed last is counted.
+    last: usize,
+    /// Where the first one begins that was passed over, and the last one.
+    passed: Option<(usize, usize)>,
+    host: PhantomData<H>,
+}
+
+impl<'t, H> Sieving<'t, H> {
+    fn into(tally: &'t mut Tally) -> Self {
+        Self { tally, last: 0, passed: None, host: PhantomData }
+    }
+}
+
+impl<H: Counting> Sieve for Sieving<'_, H> {
+    fn passes(&mut self, start: &[u8]) -> bool {
+        match H::sift(start) {
+            Some(sifted) => {
+                self.last = self.tally.index(sifted);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn passed(&mut self, line: Range<usize>) {
+        self.passed = Some((self.passed.map_or(line.start, |(first, _)| first), line.start));
+        self.tally.add(self.last, line.len() as u64);
+    }
+}
+
+/// Reads the first `len` bytes of a plain file; `None` when it was stopped.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn plain<L: Ledger>(file: &File, len: u64, ledger: L, watch: &dyn Watch) -> io::Result<Option<Counted<L>>> {
+    plain_in(SIZES, file, len, ledger, watch)
+}
+
+fn plain_in<L: Ledger>(
+    sizes: Sizes,
+    file: &File,
+    len: u64,
+    ledger: L,
+    watch: &dyn Watch,
+) -> io::Result<Option<Counted<L>>> {
+    let parts = Parts::<L::Host> { file, len, size: sizes.part, scanner: stops::scanner_of() };
+    let mut joined = Joined { counted: Counted::new(ledger), joiner: Joiner::default(), under_way: None };
+    let count = len.div_ceil(sizes.part);
+    if len <= sizes.large {
+        for n in 0..count {
+            if watch.stopped() {
+                return Ok(None);
+            }
+            joined.take(&parts, n, watch)?;
+        }
+        return joined.finish(&parts).map(Some);
+    }
+    let mut ready: Vec<Part<L::Host>> = Vec::new();
+    for first in (0..count).step_by(PARTS_AT_ONCE as usize) {
+        if watch.stopped() {
+            return Ok(None);
+        }
+        // While the rows of some parts are applied, the next ones are read.
+        let before = std::mem::take(&mut ready);
+        let scan = || (first..count.min(first + PARTS_AT_ONCE)).into_par_iter().map(|n| parts.scan(n, watch)).collect();
+        let (scanned, applied): (io::Result<Vec<_>>, _) = rayon::join(scan, || joined.apply(&parts, before));
+        applied?;
+        ready = scanned?;
+    }
+    joined.apply(&parts, ready)?;
+    joined.finish(&parts).map(Some)
+}
+
+/// Reads a packed file as if it ended at byte `end` of what is packed; `None` when it was stopped.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn packed<L: Ledger>(
+    rollout: &Rollout,
+    end: u64,
+    ledger: impl Fn() -> L,
+    watch: &dyn Watch,
+) -> io::Result<Option<Counted<L>>> {
+    if watch.stopped() {
+        return Ok(None);
+    }
+    let (source, damaged) = rollout.as_packed(end);
+    let mut counted = Counted::new(ledger());
+    stream::every_line::<L::Host>(&source, |told| match told {
+        Told::Anew => counted = Counted::new(ledger()),
+        Told::Passed(span, head) => {
+            let sifted = <L::Host as Counting>::sift(head).unwrap_or(Sifted::Unknown(Name { row: b"", inner: b"" }));
+            let index = counted.tally.index(sifted);
+            counted.passed(span, index);
+            counted.last_time = <L::Host as Counting>::time_of(head).or(counted.last_time);
+        }
+        Told::Line(line, bytes) => counted.line(line, bytes, &|span| {
+            let within = span.start.checked_sub(line.span.start)?..span.end.checked_sub(line.span.start)?;
+            bytes.get(within.start as usize..within.end as usize).map(<[u8]>::to_vec)
+        }),
+    })?;
+    counted.damaged = damaged.load(Ordering::Relaxed);
+    Ok(Some(counted))
+}
+
+/// A plain file in parts.
+struct Parts<'f, H> {
+    file: &'f File,
+    len: u64,
+    /// That of a part.
+    size: u64,
+    scanner: Scanner<H>,
+}
+
+/// What one part holds.
+struct Part<H: Counting> {
+    found: Found<H>,
+    len: usize,
+    tally: Tally,
+    rows: Vec<(H::Row, RowRef)>,
+}
+
+/// Where the rows of a part are.
+struct Found<H> {
+    block: Block,
+    first_passed: Option<u64>,
+    last_time: Option<i64>,
+    /// Where the type of the row is counted that does not end here, and its time.
+    tail: (usize, Option<i64>),
+    host: PhantomData<H>,
+}
+
+impl<H: Counting> Found<H> {
+    /// Reads the lines that have to be read, counts what stands in them, and gives the rows.
+    fn lines(&self, bytes: &Bytes<'_>, tally: &mut Tally, mut each: impl FnMut(H::Row, RowRef)) {
+        for line in lines_of(&self.block, bytes.start) {
+            let at = within(&line.span, bytes.start);
+            H::look(&bytes.bytes[at], line.span.start, true, |seen| {
+                tally.see(&seen);
+                if let Seen::Row { row, at, .. } = seen {
+                    each(row, at);
+                }
+            });
+        }
+    }
+}
+
+/// The bytes of a part, and what stands behind them.
+struct Bytes<'b> {
+    start: u64,
+    bytes: &'b [u8],
+    len: usize,
+    at_line: bool,
+}
+
+impl<H: Counting> Parts<'_, H> {
+    /// Reads a part, and does that with its bytes.
+    fn with<T>(&self, n: u64, watch: &dyn Watch, with: impl FnOnce(Bytes<'_>) -> T) -> io::Result<T> {
+        let start = n * self.size;
+        // The byte in front tells whether a line begins here.
+        let from = start.saturating_sub(1);
+        let wanted = (self.len - from).min(self.size + (start - from) + H::LOOKAHEAD as u64);
+        lend(|buffer| {
+            buffer.fill(&mut FileFrom { file: self.file, at: from }, wanted as usize)?;
+            let (before, bytes) = buffer.bytes().split_at(((start - from) as usize).min(buffer.bytes().len()));
+            let len = bytes.len().min(self.size as usize);
+            watch.read(len as u64);
+            let at_line = before.last().is_none_or(|byte| *byte == b'\n');
+            Ok(with(Bytes { start, bytes, len, at_line }))
+        })
+    }
+
+    /// Reads a part by itself.
+    fn scan(&self, n: u64, watch: &dyn Watch) -> io::Result<Part<H>> {
+        self.with(n, watch, |bytes| {
+            let (mut tally, mut rows) = (Tally::of::<H>(), Vec::new());
+            let found = self.find(&bytes, &mut tally);
+            found.lines(&bytes, &mut tally, |row, at| rows.push((row, at)));
+            Part { found, len: bytes.len, tally, rows }
+        })
+    }
+
+    /// Finds the rows of a part, and counts those that are passed over.
+    fn find(&self, bytes: &Bytes<'_>, tally: &mut Tally) -> Found<H> {
+        let Bytes { start, bytes, len, at_line } = *bytes;
+        let time_at = |at: usize| H::time_of(&bytes[at..bytes.len().min(at + H::LOOKAHEAD)]);
+        let mut sieve = Sieving::<H>::into(tally);
+        let block = self.scanner.scan_through(bytes, len, at_line, &mut sieve);
+        let tail = (sieve.last, block.tail().and_then(time_at));
+        let passed = sieve.passed;
+        let last = passed.map(|(_, last)| last).max(block.lines().last().map(|line| line.start));
+        let first_passed = passed.map(|(first, _)| start + first as u64);
+        Found { block, first_passed, last_time: last.and_then(time_at), tail, host: PhantomData }
+    }
+
+    fn fetch(&self, span: Range<u64>) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(span.end - span.start).map_err(io::Error::other)?];
+        self.file.read_exact_at(&mut bytes, span.start)?;
+        Ok(bytes)
+    }
+}
+
+/// The parts so far, put together.
+struct Joined<L> {
+    counted: Counted<L>,
+    joiner: Joiner,
+    /// Where the type of the row is counted that is under way, and its time.
+    under_way: Option<(usize, Option<i64>)>,
+}
+
+impl<L: Ledger> Joined<L> {
+    /// Reads the next part.
+    fn take(&mut self, parts: &Parts<'_, L::Host>, n: u64, watch: &dyn Watch) -> io::Result<()> {
+        parts.with(n, watch, |bytes| {
+            let found = parts.find(&bytes, &mut self.counted.tally);
+            self.cross(parts, &found, bytes.len)?;
+            let Counted { ledger, tally, .. } = &mut self.counted;
+            found.lines(&bytes, tally, |row, at| ledger.apply(row, at, &|span| parts.fetch(span).ok()));
+            self.goes_on(&found, found.tail.0);
+            Ok(())
+        })?
+    }
+
+    /// Takes parts that were read, which are the next ones.
+    fn apply(&mut self, parts: &Parts<'_, L::Host>, ready: Vec<Part<L::Host>>) -> io::Result<()> {
+        for Part { found, len, tally, rows } in ready {
+            self.cross(parts, &found, len)?;
+            self.counted.tally.merge(&tally);
+            for (row, at) in rows {
+                self.counted.ledger.apply(row, at, &|span| parts.fetch(span).ok());
+            }
+            let index = self.counted.tally.index_of_other(&tally, found.tail.0);
+            self.goes_on(&found, index);
+        }
+        Ok(())
+    }
+
+    /// Takes the line that has come to its end in the next part.
+    fn cross(&mut self, parts: &Parts<'_, L::Host>, found: &Found<L::Host>, len: usize) -> io::Result<()> {
+        match self.joiner.cross(&found.block, len) {
+            Some(crossed) if crossed.read => self.read(parts, &crossed.line)?,
+            Some(crossed) => self.passed(crossed.line.span),
+            None => {}
+        }
+        self.counted.first_passed = self.counted.first_passed.or(found.first_passed);
+        Ok(())
+    }
+
+    /// The rest of a part: the line that does not end there is of the type that is counted there.
+    fn goes_on(&mut self, found: &Found<L::Host>, index: usize) {
+        self.counted.last_time = found.last_time.or(self.counted.last_time);
+        if found.block.tail().is_some() {
+            self.under_way = Some((index, found.tail.1));
+        }
+    }
+
+    fn passed(&mut self, span: Range<u64>) {
+        if let Some((index, time)) = self.under_way.take() {
+            self.counted.passed(span, index);
+            self.counted.last_time = time.or(self.counted.last_time);
+        }
+    }
+
+    fn read(&mut self, parts: &Parts<'_, L::Host>, line: &Line) -> io::Result<()> {
+        let len = line.span.end - line.span.start;
+        if len > LONGEST_LINE {
+            let broken: Seen<'_, ()> = Seen::Unreadable(Unreadable::Broken, len);
+            self.counted.tally.see(&broken);
+            return Ok(());
+        }
+        let bytes = match parts.fetch(line.span.clone()) {
+            // What was there has been cut off meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            bytes => bytes?,
+        };
+        self.counted.line(line, &bytes, &|span| parts.fetch(span).ok());
+        Ok(())
+    }
+
+    fn finish(mut self, parts: &Parts<'_, L::Host>) -> io::Result<Counted<L>> {
+        if let Some(last) = std::mem::take(&mut self.joiner).finish_crossing() {
+            if last.read {
+                self.read(parts, &last.line)?;
+            } else if last.whole {
+                // It ends as a row does; else it is not there yet.
+                self.passed(last.line.span);
+            }
+        }
+        Ok(self.counted)
+    }
+}
+
+#[cfg(test)]
+mod tests;

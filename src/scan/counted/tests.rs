@@ -1,0 +1,173 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use std::fs;
+
+use memchr::memmem;
+use throughline_parsers::claude::Transcript;
+use throughline_parsers::codex::EveryRow;
+
+use crate::scan::folders::Listed;
+
+/// Keeps where the rows stand that were read.
+struct Places<H>(Vec<RowRef>, PhantomData<H>);
+
+impl<H: Counting + Send + Sync> Ledger for Places<H> {
+    type Host = H;
+
+    fn apply(&mut self, _row: H::Row, at: RowRef, fetch: Fetch<'_>) {
+        assert_eq!(fetch(at.span()).unwrap().len() as u64, at.len);
+        self.0.push(at);
+    }
+}
+
+fn places<H>() -> Places<H> {
+    Places(Vec::new(), PhantomData)
+}
+
+struct Nobody;
+
+impl Watch for Nobody {
+    fn read(&self, _bytes: u64) {}
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// What is told of a log.
+fn told<H: Counting + Send + Sync>(counted: &Counted<Places<H>>) -> String {
+    let tally = &counted.tally;
+    let (known, unknown): (Vec<_>, Vec<_>) = (tally.known().collect(), tally.unknown().collect());
+    let Counted { ledger, first_passed, last_time, .. } = counted;
+    format!("{known:?} {unknown:?} {:?} {first_passed:?} {last_time:?} {:?}", tally.unreadable(), ledger.0)
+}
+
+/// The same, one line after the other.
+fn naive<H: Counting + Send + Sync>(text: &[u8]) -> Counted<Places<H>> {
+    let mut counted = Counted::new(places::<H>());
+    let mut start = 0;
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let bytes = line.strip_suffix(b"\n").unwrap_or(line);
+        let span = start as u64..(start + bytes.len()) as u64;
+        let ended = bytes.len() < line.len();
+        start += line.len();
+        let head = &bytes[..bytes.len().min(H::LOOKAHEAD)];
+        let marked = bytes.len() > 1 && memmem::find(&bytes[1..], H::ROW_START).is_some();
+        let whole = bytes.ends_with(b"}");
+        match H::sift(head).filter(|_| !marked) {
+            Some(sifted) if whole => {
+                let index = counted.tally.index(sifted);
+                counted.passed(span, index);
+                counted.last_time = H::time_of(head).or(counted.last_time);
+            }
+            // Of a row that is passed over and does not end, nothing is there yet.
+            Some(_) if !ended => {}
+            _ => counted.line(&Line { span, ended }, bytes, &|span| {
+                text.get(span.start as usize..span.end as usize).map(<[u8]>::to_vec)
+            }),
+        }
+    }
+    counted
+}
+
+fn rollout() -> Vec<u8> {
+    let row = |second: u32, kind: &str, payload: &str| {
+        format!("{{\"timestamp\":\"2026-07-01T00:00:{second:02}.000Z\",\"type\":\"{kind}\",\"payload\":{payload}}}")
+    };
+    let passed = row(1, "response_item", "{\"type\":\"reasoning\",\"encrypted_content\":\"AAAA\"}");
+    let long = row(2, "compacted", &format!("{{\"message\":\"{}\"}}", "x".repeat(3000)));
+    let read = row(3, "event_msg", "{\"type\":\"agent_message\",\"message\":\"answer\"}");
+    let item = "{\"type\":\"item_completed\",\"thread_id\":\"a\",\"turn_id\":\"b\",\"item\":{\"type\":\"Reasoning\"}}";
+    let lines = [
+        row(0, "session_meta", "{\"id\":\"a\",\"cwd\":\"/p\"}"),
+        passed.clone(),
+        read.clone(),
+        long.clone(),
+        format!("{}{read}", &long[..2000]),
+        row(4, "event_msg", item),
+        row(5, "event_msg", &item.replace("Reasoning", "AgentMessage")),
+        row(6, "future", "{}"),
+        row(7, "event_msg", &format!("{{\"type\":\"user_message\",\"message\":\"{}\"}}", "y".repeat(2500))),
+        long[..long.len() - 1].to_owned(),
+        String::new(),
+        "\0\0\0".to_owned() + &passed,
+        "no json".to_owned(),
+        format!("{read} {passed}\r"),
+        row(8, "world_state", "{}"),
+    ];
+    lines.join("\n").into_bytes()
+}
+
+fn transcript() -> Vec<u8> {
+    let progress = r#"{"parentUuid":null,"isSidechain":false,"type":"progress","data":{"type":"hook"}}"#;
+    let user = r#"{"parentUuid":null,"type":"user","message":{"role":"user","content":"ask"},"uuid":"u","sessionId":"s","timestamp":"2026-07-01T00:00:09.000Z"}"#;
+    let long = progress.replace("hook", &"x".repeat(4000));
+    let cut = &long[..2000];
+    [progress, user, &long, &format!("{cut}{user}"), cut, "\0\0\0\0", "[1,2]", r#"{"type":"new-thing"}"#, user, &long]
+        .join("\n")
+        .into_bytes()
+}
+
+/// Each text is read in parts of many sizes, in order and on all cores, and is always what it is line by line.
+fn check<H: Counting + Send + Sync>(text: &[u8]) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    let wanted = told(&naive::<H>(text));
+    for part in [1, 2, 13, 97, 255, 256, 257, 1000, 1024, 1025, 4096, 1 << 20] {
+        for large in [0, u64::MAX] {
+            let sizes = Sizes { part, large };
+            let read = plain_in(sizes, file.as_file(), text.len() as u64, places::<H>(), &Nobody).unwrap().unwrap();
+            assert_eq!(told(&read), wanted, "parts of {part}, large from {large}");
+        }
+    }
+}
+
+#[test]
+fn all_rows_are_counted_whatever_the_size_of_the_parts() {
+    for end in ["", "\n", "\n{\"timestamp\":\"2026-07-01T00:00:10.000Z\",\"type\":\"turn_context\",\"pay"] {
+        check::<EveryRow>(&[rollout(), end.into()].concat());
+        check::<Transcript>(&[transcript(), end.into()].concat());
+    }
+    for text in ["", "\n", "\n\n", "{}"] {
+        check::<EveryRow>(text.as_bytes());
+        check::<Transcript>(text.as_bytes());
+    }
+}
+
+#[test]
+fn a_packed_file_holds_what_the_plain_one_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "rollout-2026-07-01T00-00-00-019c0000-0000-7000-8000-000000000001.jsonl.zst";
+    // A row that is passed over crosses the blocks in which it is read, and another one begins in it: all is read once more.
+    let passed = format!(
+        "{{\"timestamp\":\"2026-07-01T00:00:01.000Z\",\"type\":\"compacted\",\"payload\":\"{}",
+        "x".repeat(700 << 10)
+    );
+    for text in [rollout(), [rollout(), b"\n".to_vec(), passed.into_bytes(), rollout()].concat()] {
+        fs::write(folder.path().join(name), zstd::encode_all(&*text, 1).unwrap()).unwrap();
+        let open = || Rollout::open(&Listed::named(folder.path(), name).unwrap()).unwrap().unwrap();
+        let read = packed(&open(), u64::MAX, places::<EveryRow>, &Nobody).unwrap().unwrap();
+        assert!(!read.damaged);
+        assert_eq!(told(&read), told(&naive::<EveryRow>(&text)));
+        let cut = packed(&open(), 500, places::<EveryRow>, &Nobody).unwrap().unwrap();
+        assert_eq!(told(&cut), told(&naive::<EveryRow>(&text[..500])));
+    }
+    let bytes = fs::read(folder.path().join(name)).unwrap();
+    fs::write(folder.path().join(name), &bytes[..bytes.len() / 2]).unwrap();
+    let rollout = Rollout::open(&Listed::named(folder.path(), name).unwrap()).unwrap().unwrap();
+    assert!(packed(&rollout, u64::MAX, places::<EveryRow>, &Nobody).unwrap().unwrap().damaged);
+}
+
+#[test]
+fn who_does_not_wait_gets_nothing() {
+    struct Gone;
+    impl Watch for Gone {
+        fn read(&self, _bytes: u64) {}
+        fn stopped(&self) -> bool {
+            true
+        }
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), rollout()).unwrap();
+    assert!(plain(file.as_file(), 100, places::<EveryRow>(), &Gone).unwrap().is_none());
+}
