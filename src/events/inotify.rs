@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::inotify::{self, CreateFlags, Event, ReadFlags, Reader, WatchFlags};
 use rustix::fs::statfs;
@@ -19,6 +19,7 @@ use rustix::io::Errno;
 
 use super::Places;
 use crate::scan::folders::{self, Listed};
+use crate::scan::tree::LOOK_AGAIN;
 
 /// What tells that a directory itself is moved or removed.
 const SELF: WatchFlags = WatchFlags::DELETE_SELF
@@ -71,6 +72,8 @@ pub struct Inotify {
     directories: HashMap<i32, Directory>,
     /// There may be others to watch than are watched.
     doubted: bool,
+    /// When all were looked at.
+    renewed: Instant,
 }
 
 /// What is looked for in a directory.
@@ -99,7 +102,7 @@ impl Inotify {
     /// For these places, of which none is watched yet; `None` where the system has no more of it to give.
     pub fn new(places: Places) -> Option<Self> {
         let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
-        Some(Self { fd, places, directories: HashMap::new(), doubted: true })
+        Some(Self { fd, places, directories: HashMap::new(), doubted: true, renewed: Instant::now() })
     }
 
     /// What can be read from when there are events.
@@ -107,9 +110,9 @@ impl Inotify {
         self.fd.as_fd()
     }
 
-    /// Has all places looked at again.
+    /// Has all places looked at again, if that was not done lately: should a watch have got lost, it does not stay so.
     pub fn doubt(&mut self) {
-        self.doubted = true;
+        self.doubted |= self.renewed.elapsed() >= LOOK_AGAIN;
     }
 
     /// Watches what is there now, where that may be something else than before.
@@ -124,6 +127,7 @@ impl Inotify {
         if is_remote(sessions) || is_remote(receipts) {
             return Err(Unwatchable);
         }
+        self.renewed = Instant::now();
         let mut watching = Watching { fd: &self.fd, directories: HashMap::new() };
         watching.way(project)?;
         watching.receipts(receipts)?;
@@ -238,7 +242,7 @@ impl Watching<'_> {
             let flags = if folder == root { FILES } else { FILES | WatchFlags::DONT_FOLLOW };
             if let Some(watched) = self.add(&folder, flags)? {
                 // One that cannot be listed fails the look.
-                left.extend(folders::list(&folder).unwrap_or_default().folders);
+                left.extend(folders::list_folders(&folder).unwrap_or_default());
                 watched.folder = Some(folder);
             }
         }

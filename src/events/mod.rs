@@ -24,8 +24,10 @@ use crate::observer::cancel::{Cancel, Over};
 const WITH_EVENTS: Duration = Duration::from_secs(60);
 /// Where nothing tells of changes.
 const WITHOUT_EVENTS: Duration = Duration::from_secs(1);
-/// After a wake for nothing it sleeps at least so long: in a busy folder there are thousands a second.
-const NAP: Duration = Duration::from_millis(5);
+/// In a busy folder there are thousands of events a second that do not matter. Of wakes for nothing there are at most so many
+/// in each of these times.
+const MOST_WAKES: u32 = 8;
+const WAKES_IN: Duration = Duration::from_millis(20);
 
 /// Whether events are to be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,13 +97,19 @@ impl Watch {
             return;
         };
         let until = until.min(Instant::now() + WITH_EVENTS);
+        let (mut wakes, mut since) = (0, Instant::now());
         loop {
             match cancel.pause(Some(inotify.fd()), until) {
                 Over::Cancelled => return,
-                Over::Readable if inotify.drain(rollouts) => return,
-                Over::Readable => drop(cancel.pause(None, until.min(Instant::now() + NAP))),
-                // Should a watch have got lost, it does not stay so.
                 Over::Time => return inotify.doubt(),
+                Over::Readable if inotify.drain(rollouts) => return,
+                Over::Readable => wakes += 1,
+            }
+            if wakes == MOST_WAKES {
+                cancel.pause(None, until.min(since + WAKES_IN));
+            }
+            if since.elapsed() >= WAKES_IN {
+                (wakes, since) = (0, Instant::now());
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirEntry};
+use std::fs::{self, DirEntry, FileType};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -70,28 +70,44 @@ pub struct Inside {
 /// It is there and cannot be listed.
 pub fn list(path: &Path) -> io::Result<Inside> {
     let mut inside = Inside::default();
-    let entries = match fs::read_dir(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(inside),
-        entries => entries?,
-    };
-    for entry in entries {
-        let entry = entry?;
-        let kind = match entry.file_type() {
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            kind => kind?,
-        };
+    for_each(path, |entry, kind| {
         if kind.is_dir() {
             inside.folders.push(entry.path());
         } else if kind.is_file() {
-            inside.rollouts.extend(rollout(path, &entry));
+            inside.rollouts.extend(rollout(path, entry));
         }
-    }
+    })?;
     if inside.rollouts.iter().any(|listed| listed.name.packed) {
         // Where a rollout is there in both forms, the plain one is to stay.
         inside.rollouts.sort_unstable_by(|a, b| (&a.path, a.name.packed).cmp(&(&b.path, b.name.packed)));
         inside.rollouts.dedup_by(|second, first| second.path == first.path);
     }
     Ok(inside)
+}
+
+/// Lists only the folders in one folder.
+///
+/// # Errors
+/// It is there and cannot be listed.
+pub fn list_folders(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut folders = Vec::new();
+    for_each(path, |entry, kind| folders.extend(kind.is_dir().then(|| entry.path())))?;
+    Ok(folders)
+}
+
+fn for_each(path: &Path, mut take: impl FnMut(&DirEntry, FileType)) -> io::Result<()> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        match entry.file_type() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            kind => take(&entry, kind?),
+        }
+    }
+    Ok(())
 }
 
 /// Looks for one rollout once more, in its own folder, under both of its names.
