@@ -33,6 +33,7 @@ pub mod capturing;
 pub mod chain;
 pub mod db;
 pub mod demo;
+pub mod doctor;
 pub mod error;
 pub mod hooks;
 pub mod hosts;

@@ -2,10 +2,8 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
 use throughline::Stores;
 use throughline::remembered::{self, Checked, Cleared, Entry, Report, State, Status, Subject, Verdict};
 
@@ -70,11 +68,11 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     match &arguments.command {
         Command::Status(StatusArguments { json }) => {
             let status = remembered::status(&stores);
-            super::print(&if *json { line(&status) } else { of_status(&status) })
+            super::print(&if *json { super::line(&status) } else { of_status(&status) })
         }
         Command::Verify(VerifyArguments { json }) => {
             let report = remembered::verify(&stores);
-            let printed = super::print(&if *json { line(&report) } else { of_report(&report) });
+            let printed = super::print(&if *json { super::line(&report) } else { of_report(&report) });
             if report.is_sound() { printed } else { ExitCode::FAILURE }
         }
         Command::Clear(ClearArguments {}) => match remembered::clear(&stores) {
@@ -85,10 +83,6 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             }
         },
     }
-}
-
-fn line(answer: &impl Serialize) -> String {
-    serde_json::to_string(answer).expect("numbers and strings can be written") + "\n"
 }
 
 fn of_status(status: &Status) -> String {
@@ -104,7 +98,8 @@ fn of_status(status: &Status) -> String {
     }
     for entry in entries {
         let Entry { about, bytes, used_at, .. } = entry;
-        let _written = writeln!(out, "{:>12}  {:>10}  {about:7}  {}", age(*used_at), size(*bytes), of_entry(entry));
+        let _written =
+            writeln!(out, "{:>12}  {:>10}  {about:7}  {}", super::age(*used_at), size(*bytes), of_entry(entry));
     }
     out
 }
@@ -183,17 +178,5 @@ fn size(bytes: u64) -> String {
         0..1024 => format!("{bytes} bytes"),
         1024..0x10_0000 => format!("{:.1} KiB", bytes as f64 / 1024.0),
         _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
-    }
-}
-
-/// How long ago that was, roughly.
-fn age(used_at: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let minutes = now.saturating_sub(Duration::from_millis(used_at)).as_secs() / 60;
-    match minutes {
-        0 => "just now".to_owned(),
-        1..120 => format!("{minutes} min ago"),
-        120..2880 => format!("{} h ago", minutes / 60),
-        _ => format!("{} days ago", minutes / 1440),
     }
 }

@@ -22,8 +22,13 @@ def hooks(v):
         yield from hooks(x)
 
 
-found = dict(hooks(s.call("hooks/list", {"cwds": [proj]})))
-s.close()
+try:
+    found = dict(hooks(s.call("hooks/list", {"cwds": [proj]})))
+except RuntimeError as e:
+    if "unknown variant" not in str(e): raise
+    print("this version asks for no trust"); sys.exit()
+finally:
+    s.close()
 path = os.path.join(home, ".codex", "config.toml")
 text = open(path).read().split("\n# trusted hooks\n")[0]
 with open(path, "w") as f:

@@ -12,7 +12,7 @@ use crate::home::Home;
 const CONFIG: &str = "model = \"stub\" # mine\n\n[features]\nweb =  true\n\n[model_providers.stub]\nname = 'stub'\n";
 
 /// The program in a place of its own, so that it lies in no build directory.
-fn program(home: &Home) -> PathBuf {
+pub fn program(home: &Home) -> PathBuf {
     let program = home.path("my programs/throughline");
     if !program.exists() {
         fs::create_dir_all(program.parent().unwrap()).unwrap();
@@ -22,7 +22,7 @@ fn program(home: &Home) -> PathBuf {
 }
 
 /// A home with a `codex` on PATH that tells this version.
-fn home_with_codex(version: &str) -> Home {
+pub fn home_with_codex(version: &str) -> Home {
     let home = Home::new();
     let codex = home.path("bin/codex");
     fs::create_dir_all(home.path("bin")).unwrap();
@@ -31,13 +31,13 @@ fn home_with_codex(version: &str) -> Home {
     home
 }
 
-fn command(home: &Home, arguments: &[&str]) -> Command {
+pub fn command(home: &Home, arguments: &[&str]) -> Command {
     let mut command = home.command(program(home));
     command.args(arguments).env("PATH", format!("{}:/bin:/usr/bin", home.path("bin").display()));
     command
 }
 
-fn run(home: &Home, arguments: &[&str]) -> (i32, String, String) {
+pub fn run(home: &Home, arguments: &[&str]) -> (i32, String, String) {
     ended(&command(home, arguments).output().unwrap())
 }
 

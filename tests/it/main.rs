@@ -5,6 +5,7 @@
 mod blind_spots;
 mod cache;
 mod cli;
+mod doctor;
 mod examples;
 mod golden;
 mod home;

@@ -20,7 +20,6 @@ use file::SettingsFile;
 use crate::chain::Host;
 use crate::stores::Stores;
 
-/// The hooks of each agent: its name of the event, and ours.
 const EVENTS: [(Host, &[(&str, &str)]); 2] = [
     (Host::Claude, &[("Stop", "stop")]),
     (Host::Codex, &[("Stop", "stop"), ("UserPromptSubmit", "user-prompt-submit"), ("PostToolUse", "post-tool-use")]),
@@ -47,7 +46,7 @@ impl Places {
 
     /// The settings of the project around a directory: in the nearest folder upwards, below the home, that has a `.claude`
     /// or a `.git`, else in the directory itself.
-    fn project_settings(&self, directory: &Path) -> PathBuf {
+    pub fn project_settings(&self, directory: &Path) -> PathBuf {
         let below_home = directory.ancestors().take_while(|folder| *folder != self.home);
         let mut marked = below_home.filter(|folder| [".claude", ".git"].iter().any(|mark| folder.join(mark).exists()));
         marked.next().unwrap_or(directory).join(".claude/settings.json")
@@ -258,7 +257,8 @@ fn settings(places: &Places, which: &Which) -> Result<Vec<(Host, PathBuf)>, Erro
     Ok(all.into_iter().filter(|(meant, ..)| *meant).map(|(_, host, path)| (host, path)).collect())
 }
 
-fn events(host: Host) -> impl Iterator<Item = (&'static str, &'static str)> {
+/// The hooks of an agent: its name of each event, and ours.
+pub fn events(host: Host) -> impl Iterator<Item = (&'static str, &'static str)> {
     EVENTS.into_iter().filter(move |(of, _)| *of == host).flat_map(|(_, events)| events.iter().copied())
 }
 
@@ -324,8 +324,7 @@ fn plan_switch(places: &Places, report: &mut Report) -> Result<Option<Planned>, 
         )),
         _ => {}
     }
-    let needs = |version| (Version::FIRST_HOOKS..Version::SWITCHED_ON).contains(&version);
-    if switch != Switch::Unset || !version.is_some_and(needs) {
+    if switch != Switch::Unset || !version.is_some_and(Version::needs_switch) {
         return Ok(None);
     }
     let text = config.switched_on().map_err(|why| Error::Unusable { path, why })?;
@@ -333,8 +332,8 @@ fn plan_switch(places: &Places, report: &mut Report) -> Result<Option<Planned>, 
     Ok(Some(Planned { host: Host::Codex, file, changed }))
 }
 
-/// Cargo marks its build directories, whatever their names.
-fn is_in_build_directory(program: &Path) -> bool {
+/// Whether a program lies where a build puts it: cargo marks its build directories, whatever their names.
+pub fn is_in_build_directory(program: &Path) -> bool {
     let named = program.components().any(|part| part.as_os_str() == "target");
     named || program.ancestors().skip(1).take(3).any(|folder| folder.join(".rustc_info.json").exists())
 }

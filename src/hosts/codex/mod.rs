@@ -6,6 +6,7 @@
 //! anything can have changed, and reads what has.
 
 mod members;
+pub mod survey;
 pub mod texts;
 mod threads;
 pub mod verify;
@@ -105,12 +106,7 @@ struct Learned {
 
 impl Learned {
     /// Looks at the tree below a root.
-    fn look(
-        reader: Reader<'_>,
-        root: &Path,
-        earlier: Option<Tree>,
-        suspects: &HashSet<PathBuf>,
-    ) -> io::Result<Self> {
+    fn look(reader: Reader<'_>, root: &Path, earlier: Option<Tree>, suspects: &HashSet<PathBuf>) -> io::Result<Self> {
         let tree = Tree::look(Look { root, now: reader.now, suspects }, earlier)?;
         let content = reader.cache.map_or(0, |_| tree.content());
         Ok(Self { tree, content })
