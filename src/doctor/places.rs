@@ -15,7 +15,8 @@ pub fn check(around: &Surroundings) -> Vec<Finding> {
     let claude = place("the home of Claude Code", &around.places.claude, "CLAUDE_CONFIG_DIR", false).of(Host::Claude);
     let codex = place("the home of Codex", &stores.codex_home, "CODEX_HOME", false).of(Host::Codex);
     let sessions = place("the rollouts of Codex", &stores.sessions_root(), "CODEX_HOME", false).of(Host::Codex);
-    let receipts = place("receipts", &Place::directory(&stores.state_home), "XDG_STATE_HOME", false).of(Host::Claude);
+    let receipts =
+        place("the receipts", &Place::directory(&stores.state_home), "XDG_STATE_HOME", false).of(Host::Claude);
     let database = place("the database", &schema::path(&stores.home), "HOME", false);
     let cache = match &stores.cache {
         Some(cache) => place("the cache", cache.directory(), "XDG_CACHE_HOME", false),

@@ -105,7 +105,7 @@ fn of_waiting(waiting: &BTreeMap<PathBuf, Waiting>) -> Vec<Finding> {
         Finding::problem(Check::Rollouts, what, advice).about(project).counting(*threads)
     };
     some_of(waiting.iter().map(finding).collect(), |left| {
-        let what = format!("{} more have threads without bodies", number(left, "project"));
+        let what = format!("{left} more projects have threads without bodies");
         Finding::problem(Check::Rollouts, what, "throughline capture --all")
     })
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use throughline::Stores;
 
 use crate::home::{Home, rollout_id};
-use crate::install::{command, home_with_codex, program, run};
+use crate::install::{command, home_with_codex, program, put_program, run};
 
 /// A version of Codex that asks for no trust.
 const TRUSTING: &str = "0.128.0";
@@ -153,7 +153,12 @@ fn settings_that_keep_a_hook_from_running_are_found() {
             "not call throughline at Stop",
             "install --claude",
         ),
-        ("claude/settings.json", &|text| text.replace("10", "10,\"async\":true"), "does not wait", "install --claude"),
+        (
+            "claude/settings.json",
+            &|text| text.replace("\"timeout\": 10", "\"timeout\": 10,\"async\":true"),
+            "does not wait",
+            "install --claude",
+        ),
         (
             "claude/settings.json",
             &|text| text.replacen('{', "{\"disableAllHooks\":true,", 1),
@@ -163,7 +168,7 @@ fn settings_that_keep_a_hook_from_running_are_found() {
         ("claude/settings.json", &|text| text.replacen('{', "", 1), "cannot be understood", "repair it"),
         (
             "claude/settings.json",
-            &|text| text.replacen("[{", &format!("[{{\"hooks\":[{older}]}},{{"), 1),
+            &|text| text.replace("\"Stop\": [", &format!("\"Stop\": [{{\"hooks\":[{older}]}},")),
             "older Node tool",
             "remove it",
         ),
@@ -224,8 +229,7 @@ fn codex_has_to_be_of_a_version_that_knows_the_hooks_and_to_trust_them() {
 fn a_hook_whose_program_is_gone_or_will_go_is_found() {
     let home = well(TRUSTING);
     let (program, copy) = (program(&home), home.path("copy/throughline"));
-    fs::create_dir(home.path("copy")).unwrap();
-    fs::copy(&program, &copy).unwrap();
+    put_program(&copy, &program);
     let by_copy = || found_by(home.command(&copy).env("PATH", home.path("bin")));
     assert_eq!(of(&by_copy(), "problem"), [[""; 3]; 0]);
     for what in ["gone", "script", "another"] {
@@ -249,8 +253,7 @@ fn a_hook_whose_program_is_gone_or_will_go_is_found() {
     }
 
     let built = home.path("clone/target/release/throughline");
-    fs::create_dir_all(built.parent().unwrap()).unwrap();
-    fs::copy(&copy, &built).unwrap();
+    put_program(&built, &copy);
     let install = |program: &Path| home.command(program).env("PATH", home.path("bin")).arg("install").output().unwrap();
     assert!(install(&built).status.success());
     let findings = found_by(home.command(&built).env("PATH", home.path("bin")));

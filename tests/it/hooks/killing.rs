@@ -6,8 +6,7 @@ use super::*;
 
 /// Where the process is killed: at each of these calls, before it does anything. (A call that a machine does not have is
 /// passed over.)
-const CALLS: &str =
-    "?write,?pwrite64,?fsync,?fdatasync,?ftruncate,?rename,?renameat,?renameat2,?unlink,?unlinkat,?mkdir,?mkdirat,?fchmod";
+const CALLS: &str = "?write,?pwrite64,?fsync,?fdatasync,?ftruncate,?rename,?renameat,?renameat2,?unlink,?unlinkat,?mkdir,?mkdirat,?fchmod";
 
 const SIGKILL: i32 = 9;
 
