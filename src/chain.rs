@@ -25,6 +25,14 @@ impl Host {
             Self::Codex => "codex",
         }
     }
+
+    /// Its name for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Claude => "Claude Code",
+            Self::Codex => "Codex",
+        }
+    }
 }
 
 /// One completed pair, as it stands in the chain. Host and thread are the chain's.

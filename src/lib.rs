@@ -38,6 +38,7 @@ pub mod chain;
 pub mod clock;
 pub mod db;
 pub mod demo;
+pub mod doctor;
 pub mod error;
 pub mod events;
 pub mod hooks;

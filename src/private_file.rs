@@ -66,8 +66,7 @@ pub fn make_directory(path: &Path, durability: Durability) -> Result<(), Error> 
 ///
 /// It is absent or not private.
 pub fn check_directory(path: &Path) -> Result<(), Error> {
-    let found = fs::symlink_metadata(path)?;
-    private(found.is_dir() && mode(&found) == sys::DIRECTORY_MODE, &found)
+    check(&fs::symlink_metadata(path)?, Kind::Directory)
 }
 
 /// Checks that a file is regular and private.
@@ -76,7 +75,55 @@ pub fn check_directory(path: &Path) -> Result<(), Error> {
 ///
 /// It is absent or not private.
 pub fn check_file(path: &Path) -> Result<(), Error> {
-    check_file_metadata(&fs::symlink_metadata(path)?)
+    check(&fs::symlink_metadata(path)?, Kind::File)
+}
+
+/// What something should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A directory, with mode 0700.
+    Directory,
+    /// A regular file, with mode 0600.
+    File,
+}
+
+impl Kind {
+    /// The mode that it has when it is private.
+    #[must_use]
+    pub fn mode(self) -> u32 {
+        match self {
+            Self::Directory => sys::DIRECTORY_MODE,
+            Self::File => sys::FILE_MODE,
+        }
+    }
+}
+
+/// What keeps something from being private.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// It is a symbolic link.
+    Link,
+    /// It is something else than it should be.
+    Kind,
+    /// It belongs to this user, who is not the one who runs the program.
+    Owner(u32),
+    /// It has this mode.
+    Mode(u32),
+}
+
+impl Flaw {
+    /// The first flaw of what has these stamps; `None` for what is private.
+    #[must_use]
+    pub fn of(found: &Metadata, kind: Kind) -> Option<Self> {
+        let is_of_kind = if kind == Kind::Directory { found.is_dir() } else { found.is_file() };
+        match () {
+            () if found.is_symlink() => Some(Self::Link),
+            () if !is_of_kind => Some(Self::Kind),
+            () if found.uid() != own_uid() => Some(Self::Owner(found.uid())),
+            () if mode(found) != kind.mode() => Some(Self::Mode(mode(found))),
+            () => None,
+        }
+    }
 }
 
 /// Makes an empty file 0600 if nothing stands at the path, and tells whether it did.
@@ -116,7 +163,7 @@ pub fn open_private(path: &Path) -> Result<Option<File>, Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
-    check_file_metadata(&file.metadata()?)?;
+    check(&file.metadata()?, Kind::File)?;
     check_directory(directory_of(path)?)?;
     Ok(Some(file))
 }
@@ -195,7 +242,7 @@ pub fn append(path: &Path, content: &[u8], most: u64, older: &Path) -> Result<()
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
         Ok(found) => {
-            check_file_metadata(&found)?;
+            check(&found, Kind::File)?;
             if found.len() > 0 && found.len() + content.len() as u64 > most {
                 sys::rename(path, older)?;
             }
@@ -205,7 +252,7 @@ pub fn append(path: &Path, content: &[u8], most: u64, older: &Path) -> Result<()
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => sys::open_to_append(path)?,
         created => created?,
     };
-    check_file_metadata(&file.metadata()?)?;
+    check(&file.metadata()?, Kind::File)?;
     Ok(sys::write(&file, content)?)
 }
 
@@ -283,12 +330,8 @@ fn directory_of(path: &Path) -> io::Result<&Path> {
     }
 }
 
-fn check_file_metadata(found: &Metadata) -> Result<(), Error> {
-    private(found.is_file() && mode(found) == sys::FILE_MODE, found)
-}
-
-fn private(of_this_kind: bool, found: &Metadata) -> Result<(), Error> {
-    if of_this_kind && found.uid() == own_uid() { Ok(()) } else { Err(Error::NotPrivate) }
+fn check(found: &Metadata, kind: Kind) -> Result<(), Error> {
+    Flaw::of(found, kind).map_or(Ok(()), |_| Err(Error::NotPrivate))
 }
 
 fn mode(found: &Metadata) -> u32 {

@@ -26,6 +26,8 @@
 //! ```
 
 use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
@@ -44,6 +46,9 @@ const SCHEMA: &str = "throughline.completed_turn_receipts.v1";
 const RECEIPT_SCHEMA: &str = "1.0";
 const HOST: &str = "claude";
 const ID_UNITS: usize = 4096;
+/// What stands behind the project's digest in the name of its store, and in that of its lock.
+const STORE: &str = ".json";
+const LOCK: &str = ".json.lock.sqlite";
 
 /// Why receipts could not be read or written. The text never holds a path, an id or a digest.
 #[derive(Debug, thiserror::Error)]
@@ -82,19 +87,41 @@ impl Place {
     /// The place for the project of this digest, below the user's state directory (`$XDG_STATE_HOME`).
     #[must_use]
     pub fn new(state_home: &Path, project: Digest) -> Place {
-        Place { project, directory: Place::folder(state_home) }
+        Place { project, directory: Place::directory(state_home) }
     }
 
-    /// The folder of all stores below the user's state directory.
+    /// The directory of all stores, below the user's state directory.
     #[must_use]
-    pub fn folder(state_home: &Path) -> PathBuf {
+    pub fn directory(state_home: &Path) -> PathBuf {
         state_home.join("throughline/completed-turn-receipts")
+    }
+
+    /// The places of all projects that have a store, in no order.
+    #[must_use]
+    pub fn all(state_home: &Path) -> Vec<Place> {
+        let project = |name: OsString| Digest::from_hex(name.to_str()?.strip_suffix(STORE)?);
+        names(&Place::directory(state_home))
+            .filter_map(project)
+            .map(|project| Place::new(state_home, project))
+            .collect()
+    }
+
+    /// The stores of all projects, and their locks, in no order.
+    #[must_use]
+    pub fn files(state_home: &Path) -> Vec<PathBuf> {
+        let directory = Place::directory(state_home);
+        let is_ours = |name: &OsString| {
+            let name = name.to_str().unwrap_or_default();
+            let project = name.strip_suffix(STORE).or_else(|| name.strip_suffix(LOCK));
+            project.and_then(Digest::from_hex).is_some()
+        };
+        names(&directory).filter(is_ours).map(|name| directory.join(name)).collect()
     }
 
     /// The path of the store.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.directory.join(format!("{}.json", self.project))
+        self.directory.join(format!("{}{STORE}", self.project))
     }
 
     /// Reads the store; `None` if the project has none.
@@ -365,6 +392,11 @@ struct ReceiptJson<'a> {
     sequence: i64,
 }
 
+/// The names in a directory; none when it cannot be listed.
+fn names(directory: &Path) -> impl Iterator<Item = OsString> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name())
+}
+
 fn parse_store(project: Digest, text: &[u8]) -> Option<Store> {
     let Value::Object(store) = json::document(text).ok()? else {
         return None;
@@ -443,7 +475,6 @@ fn exactly<'a, const N: usize>(object: Object<'a>, keys: [&str; N]) -> Option<[V
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::time::Duration;
     use tempfile::TempDir;

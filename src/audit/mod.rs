@@ -186,7 +186,7 @@ impl<'a> Audit<'a> {
     /// The stores of receipts.
     fn receipts(&mut self) -> Vec<Receipts> {
         let mut found = Vec::new();
-        let folder = Place::folder(&self.stores.state_home);
+        let folder = Place::directory(&self.stores.state_home);
         let entries = match fs::read_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return found,
             Err(error) => {

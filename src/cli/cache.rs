@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use throughline::Stores;
@@ -102,7 +101,8 @@ fn of_status(status: &Status) -> String {
     }
     for entry in entries {
         let Entry { about, bytes, used_at, .. } = entry;
-        let _written = writeln!(out, "{:>12}  {:>10}  {about:10}  {}", age(*used_at), size(*bytes), of_entry(entry));
+        let _written =
+            writeln!(out, "{:>12}  {:>10}  {about:10}  {}", super::age(*used_at), size(*bytes), of_entry(entry));
     }
     if audits.files > 0 {
         let of_audits =
@@ -184,16 +184,4 @@ fn of_cleared(cleared: &Cleared) -> String {
 
 fn files(count: usize) -> String {
     if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
-}
-
-/// How long ago that was, roughly.
-fn age(used_at: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let minutes = now.saturating_sub(Duration::from_millis(used_at)).as_secs() / 60;
-    match minutes {
-        0 => "just now".to_owned(),
-        1..120 => format!("{minutes} min ago"),
-        120..2880 => format!("{} h ago", minutes / 60),
-        _ => format!("{} days ago", minutes / 1440),
-    }
 }

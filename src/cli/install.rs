@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use throughline::chain::Host;
 use throughline::hooks::install::{self, Error, FileReport, Places, Report, Request, Which};
 
 /// Register the hooks that record what the agents do
@@ -108,7 +107,7 @@ fn which(claude: bool, codex: bool, project: bool, directory: PathBuf) -> Which 
 fn text(report: &Report, dry_run: bool, done: &str) -> String {
     let mut out = String::new();
     for FileReport { host, path, changes, backup } in &report.files {
-        let (host, path) = (name(*host), path.display());
+        let (host, path) = (host.title(), path.display());
         if changes.is_empty() {
             let state = if done == "removed" { "has no hooks of throughline" } else { "is as it should be" };
             let _written = writeln!(out, "{host}: {path} {state}.");
@@ -128,11 +127,4 @@ fn text(report: &Report, dry_run: bool, done: &str) -> String {
         let _written = writeln!(out, "{note}");
     }
     out
-}
-
-fn name(host: Host) -> &'static str {
-    match host {
-        Host::Claude => "Claude Code",
-        Host::Codex => "Codex",
-    }
 }

@@ -5,6 +5,7 @@ mod cache;
 mod capture;
 mod completions;
 mod demo;
+mod doctor;
 mod fault;
 mod hook;
 mod install;
@@ -17,6 +18,7 @@ mod wait;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -44,6 +46,7 @@ enum Command {
     Wait(wait::WaitHelp),
     Install(install::InstallArguments),
     Uninstall(install::UninstallArguments),
+    Doctor(doctor::Arguments),
     Cache(cache::Arguments),
     Hook(hook::HookHelp),
     Capture(capture::Arguments),
@@ -75,6 +78,7 @@ fn run_others(arguments: Vec<OsString>) -> ExitCode {
     match parsed.map(|cli| cli.command) {
         Ok(Command::Install(arguments)) => install::install(&arguments),
         Ok(Command::Uninstall(arguments)) => install::uninstall(&arguments),
+        Ok(Command::Doctor(arguments)) => doctor::run(&arguments),
         Ok(Command::Cache(arguments)) => cache::run(&arguments),
         Ok(Command::Capture(arguments)) => capture::run(&arguments),
         Ok(Command::SessionName(arguments)) => session_name::run(&arguments),
@@ -114,6 +118,18 @@ fn print(text: &str) -> ExitCode {
 /// An answer as one line of JSON.
 fn line(answer: &impl Serialize) -> String {
     serde_json::to_string(answer).expect("numbers and strings can be written") + "\n"
+}
+
+/// How long ago that was, roughly.
+fn age(at: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let minutes = now.saturating_sub(Duration::from_millis(at)).as_secs() / 60;
+    match minutes {
+        0 => "just now".to_owned(),
+        1..120 => format!("{minutes} min ago"),
+        120..2880 => format!("{} h ago", minutes / 60),
+        _ => format!("{} days ago", minutes / 1440),
+    }
 }
 
 /// Prints one line to stderr. There is no better place to say that even that failed.

@@ -1,9 +1,11 @@
 //! The database of captured turns, which this program shares with the Node tool.
 //!
 //! [`schema`] makes it and opens it for writing, [`capture`] puts the texts of turns into it, [`projection`] takes the
-//! bodies of completed turns from it, and [`sessions`] tells what there is of many sessions at once.
+//! bodies of completed turns from it, [`sessions`] tells what there is of many sessions at once, and [`examining`] looks how it
+//! is.
 
 pub mod capture;
+pub mod examining;
 pub mod projection;
 pub mod schema;
 pub mod sessions;

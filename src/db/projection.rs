@@ -21,7 +21,7 @@ use crate::error::{Error, Kind};
 use crate::paths::Resolved;
 
 /// How long a lock of somebody else is waited for.
-const BUSY: Duration = Duration::from_secs(1);
+pub(super) const BUSY: Duration = Duration::from_secs(1);
 
 /// The canonical bodies of one completed turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +98,23 @@ pub fn for_each_pair(
     Ok(())
 }
 
+/// How many of the chain entries of a session, from the first one on, have their bodies; none while the session is another
+/// project's.
+///
+/// # Errors
+/// The database cannot be read.
+pub(super) fn with_bodies(
+    moment: &Connection,
+    session: &str,
+    project: &Resolved,
+    entries: &[Entry],
+) -> rusqlite::Result<usize> {
+    match session_project(moment, session)? {
+        Some(Some(path)) if path.is_inside(project) => Ok(find_since(moment, session, entries, i64::MIN)?.found.len()),
+        _ => Ok(0),
+    }
+}
+
 fn db_io(error: rusqlite::Error) -> Error {
     Error::new(Kind::DbIo, error)
 }
@@ -120,20 +137,21 @@ fn session_project(moment: &Connection, session: &str) -> rusqlite::Result<Optio
 /// the pairs are there, in this order.
 fn find(moment: &Connection, session: &str, entries: &[Entry]) -> rusqlite::Result<Option<Vec<Pair>>> {
     let since = entries.iter().map(|entry| entry.completed_at).min().unwrap_or(0);
-    match find_since(moment, session, entries, since)? {
-        None => find_since(moment, session, entries, i64::MIN),
-        found => Ok(found),
+    let mut matching = find_since(moment, session, entries, since)?;
+    if !matching.is_complete() {
+        matching = find_since(moment, session, entries, i64::MIN)?;
     }
+    Ok(matching.is_complete().then_some(matching.found))
 }
 
 /// Looks for the entries among the pairs that are not older than `since`, oldest first. A pair is as old as the younger of
 /// its two rows.
-fn find_since(
+fn find_since<'e>(
     moment: &Connection,
     session: &str,
-    entries: &[Entry],
+    entries: &'e [Entry],
     since: i64,
-) -> rusqlite::Result<Option<Vec<Pair>>> {
+) -> rusqlite::Result<Matching<'e>> {
     let mut statement = moment.prepare(
         "SELECT id, origin_session_id, turn_number, role, text, created_at FROM bodies
          WHERE session_id = ?1 AND created_at >= ?2 AND role IN ('user', 'assistant') ORDER BY created_at, id",
@@ -167,7 +185,7 @@ fn find_since(
         }
     }
     waiting.into_values().for_each(|pair| matching.offer(pair));
-    Ok(matching.is_complete().then_some(matching.found))
+    Ok(matching)
 }
 
 /// The row of this turn that is older than `since`, if that says anything.

@@ -1,5 +1,7 @@
 //! The hooks and `capture` as the agents and a person run them: real processes, real files.
 
+mod killing;
+
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;

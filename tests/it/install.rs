@@ -12,34 +12,38 @@ use crate::home::Home;
 const CONFIG: &str = "model = \"stub\" # mine\n\n[features]\nweb =  true\n\n[model_providers.stub]\nname = 'stub'\n";
 
 /// The program in a place of its own, so that it lies in no build directory.
-fn program(home: &Home) -> PathBuf {
+pub fn program(home: &Home) -> PathBuf {
     let program = home.path("my programs/throughline");
     if !program.exists() {
-        fs::create_dir_all(program.parent().unwrap()).unwrap();
-        // Not by this process: what another test starts meanwhile would have the copy open for writing, and it be busy.
-        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_throughline")).arg(&program).status().unwrap();
-        assert!(copied.success());
+        put_program(&program, Path::new(env!("CARGO_BIN_EXE_throughline")));
     }
     program
 }
 
+/// Puts a copy of a program in a place. Another process writes it: what this one has open for writing a process that another
+/// test starts meanwhile has open, too, and then it cannot be run.
+pub fn put_program(to: &Path, from: &Path) {
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
+}
+
 /// A home with a `codex` on PATH that tells this version.
-fn home_with_codex(version: &str) -> Home {
+pub fn home_with_codex(version: &str) -> Home {
     let home = Home::new();
-    let codex = home.path("bin/codex");
-    fs::create_dir_all(home.path("bin")).unwrap();
-    fs::write(&codex, format!("#!/bin/sh\necho 'codex-cli {version}'\n")).unwrap();
-    fs::set_permissions(&codex, fs::Permissions::from_mode(0o755)).unwrap();
+    let written = home.path("codex.sh");
+    fs::write(&written, format!("#!/bin/sh\necho 'codex-cli {version}'\n")).unwrap();
+    fs::set_permissions(&written, fs::Permissions::from_mode(0o755)).unwrap();
+    put_program(&home.path("bin/codex"), &written);
     home
 }
 
-fn command(home: &Home, arguments: &[&str]) -> Command {
+pub fn command(home: &Home, arguments: &[&str]) -> Command {
     let mut command = home.command(program(home));
     command.args(arguments).env("PATH", format!("{}:/bin:/usr/bin", home.path("bin").display()));
     command
 }
 
-fn run(home: &Home, arguments: &[&str]) -> (i32, String, String) {
+pub fn run(home: &Home, arguments: &[&str]) -> (i32, String, String) {
     ended(&command(home, arguments).output().unwrap())
 }
 
@@ -313,8 +317,7 @@ fn project_is_claude_s_settings_of_this_project_only() {
 fn a_program_in_a_build_directory_is_warned_of() {
     let home = Home::new();
     let built = home.path("clone/target/release/throughline");
-    fs::create_dir_all(built.parent().unwrap()).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_throughline"), &built).unwrap();
+    put_program(&built, Path::new(env!("CARGO_BIN_EXE_throughline")));
     let output = home.command(&built).args(["install", "--claude"]).output().unwrap();
     let (code, _, errors) = ended(&output);
     assert!(code == 0 && errors.contains("warning") && errors.contains("build directory"), "{errors}");

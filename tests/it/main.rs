@@ -6,6 +6,7 @@ mod audit;
 mod blind_spots;
 mod cache;
 mod cli;
+mod doctor;
 mod examples;
 mod golden;
 mod home;

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Makes corpus/samples/codex/expected.json: what the oracle answers about the recordings beside it.
+"""Makes expected.json beside the recordings in corpus/samples: what the oracle says about them.
 
-    samples.py            writes the file
-    samples.py --check    compares it with what would be written; ends with 1 on a difference
+    samples.py            writes the files
+    samples.py --check    compares them with what would be written; ends with 1 on a difference
 
-Each recording is a store of its own, and all of them together are one more. The file holds everything that
+codex: each recording is a store of its own, and all of them together are one more. The file holds everything that
 tests/it/samples.rs needs to build these stores and to compare answers byte for byte: the name of the rollout, the rows
 of the database, the calls with what comes back.
+
+claude and claude-real: of each transcript its turns, which parsers/tests/transcripts.rs compares with its own. (What is
+expected of codex-real is known from the script that was played there.)
 
 Why the bytes are the same on every machine: the stores are read inside a fresh directory with HOME=home, a relative
 path (which stays relative in digests), and the project of the recordings is replaced by /usr, which is a real directory
@@ -20,10 +23,11 @@ import os
 import sys
 import tempfile
 
+import claude
 import oracle
 
-SAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "corpus", "samples", "codex")
-EXPECTED = os.path.join(SAMPLES, "expected.json")
+SAMPLES = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "corpus", "samples"))
+CODEX, CLAUDE, CLAUDE_REAL = (os.path.join(SAMPLES, name) for name in ("codex", "claude", "claude-real"))
 
 RECORDED_PROJECT, PROJECT = "/work/app", "/usr"
 ENV = oracle.Env("home")
@@ -34,8 +38,8 @@ COMMANDS = {"observer-threads": oracle.observer_threads, "observer-read": oracle
 
 def recordings() -> dict[str, bytes]:
     found = {}
-    for name in sorted(n for n in os.listdir(SAMPLES) if n.endswith(".jsonl")):
-        with open(os.path.join(SAMPLES, name), "rb") as f:
+    for name in sorted(n for n in os.listdir(CODEX) if n.endswith(".jsonl")):
+        with open(os.path.join(CODEX, name), "rb") as f:
             found[name] = f.read().replace(RECORDED_PROJECT.encode(), PROJECT.encode())
     return found
 
@@ -103,25 +107,59 @@ def calls(recorded: dict[str, bytes]) -> list[dict]:
     return made
 
 
-def expected() -> str:
+def answers() -> str:
+    """What is expected of the recordings of Codex."""
     recorded = recordings()
     alone = {name: {"rollout": rollout_name(data), "stored": rows_of(rollout_name(data), data), "calls": calls({name: data})}
              for name, data in recorded.items()}
-    return json.dumps({"project": PROJECT, "alone": alone, "together": calls(recorded)}, indent=1, ensure_ascii=False) + "\n"
+    return as_text({"project": PROJECT, "alone": alone, "together": calls(recorded)})
+
+
+def turns_of(folder: str) -> dict:
+    """The turns of each transcript in a folder: both texts, the number under which it is stored, whether it completed."""
+    found = {}
+    for name in sorted(n for n in os.listdir(folder) if n.endswith(".jsonl") and n != "payloads.jsonl"):
+        with open(os.path.join(folder, name), "rb") as f:
+            found[name] = [summary(turn) for turn in claude.turns(f.read())]
+    return found
+
+
+def summary(turn: claude.Turn) -> dict:
+    number, answer = (turn.answer() or (None, None))[:2]
+    return {"answer": answer, "completed": turn.completed(), "number": number, "user": turn.user()}
+
+
+def turns() -> str:
+    """What is expected of people's transcripts."""
+    return as_text(turns_of(CLAUDE))
+
+
+def turns_by_version() -> str:
+    """What is expected of the transcripts that known versions wrote."""
+    versions = sorted(n for n in os.listdir(CLAUDE_REAL) if os.path.isdir(os.path.join(CLAUDE_REAL, n)))
+    return as_text({version: turns_of(os.path.join(CLAUDE_REAL, version)) for version in versions})
+
+
+def as_text(value) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+EXPECTED = {CODEX: answers, CLAUDE: turns, CLAUDE_REAL: turns_by_version}
 
 
 def main():
-    arguments = argparse.ArgumentParser(description="Answers of the oracle about the recordings in corpus/samples/codex.")
+    arguments = argparse.ArgumentParser(description="What the oracle says about the recordings in corpus/samples.")
     arguments.add_argument("--check", action="store_true", help="compare, write nothing")
     check = arguments.parse_args().check
-    made = expected()
-    if not check:
-        with open(EXPECTED, "w", encoding="utf-8") as f:
-            f.write(made)
-        return
-    with open(EXPECTED, encoding="utf-8") as f:
-        if f.read() != made:
-            sys.exit("corpus/samples/codex/expected.json is not what the oracle answers")
+    for folder, expected in EXPECTED.items():
+        path, made = os.path.join(folder, "expected.json"), expected()
+        if not check:
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(made)
+            continue
+        with open(path, encoding="utf-8") as f:
+            if f.read() != made:
+                sys.exit(f"{os.path.relpath(path)} is not what the oracle says")
 
 
 if __name__ == "__main__":

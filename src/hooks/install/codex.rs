@@ -1,6 +1,7 @@
 //! What Codex needs beside the entries: its version, and the switch of its hooks in `config.toml`.
 
 use std::io::{Read, Seek};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use toml_edit::{DocumentMut, Item, TableLike};
 
 use super::command;
+use crate::paths::Resolved;
 
 /// The switch in `[features]` as the versions that need it know it.
 pub const SWITCH: &str = "codex_hooks";
@@ -25,6 +27,13 @@ impl Version {
     pub const ALL_EVENTS: Self = Self(0, 117, 0);
     /// The first one whose hooks are on without a switch.
     pub const SWITCHED_ON: Self = Self(0, 124, 0);
+    /// The first one that runs only hooks that the user has trusted.
+    pub const ASKS_FOR_TRUST: Self = Self(0, 129, 0);
+
+    /// Whether its hooks have to be switched on.
+    pub fn needs_switch(self) -> bool {
+        (Self::FIRST_HOOKS..Self::SWITCHED_ON).contains(&self)
+    }
 
     /// The version in an answer like `codex-cli 0.171.0`.
     pub fn parse(answer: &str) -> Option<Self> {
@@ -130,6 +139,21 @@ impl<'t> Config<'t> {
         }
     }
 
+    /// Whether the user has trusted the hook at a place of a hooks file: the group among those of the event, and the place in
+    /// the group. (Whether it is still the same hook, only Codex can tell.)
+    pub fn trusts(&self, hooks: &Path, event: &str, (group, number): (usize, usize)) -> bool {
+        let end = format!(":{}:{group}:{number}", snake_case(event));
+        let state = self.document.get("hooks").and_then(Item::as_table_like).and_then(|hooks| hooks.get("state"));
+        let is_trusted = |(key, hook): (&str, &Item)| {
+            let path = key.strip_suffix(&end).map(Path::new);
+            let value = |name| hook.as_table_like().and_then(|hook| hook.get(name));
+            path.and_then(Resolved::new).is_some_and(|path| Some(path) == Resolved::new(hooks))
+                && value("trusted_hash").and_then(Item::as_str).is_some()
+                && value("enabled").and_then(Item::as_bool) != Some(false)
+        };
+        state.and_then(Item::as_table_like).is_some_and(|state| state.iter().any(is_trusted))
+    }
+
     /// The hook of the older tool that is registered here for one of these events, and the event.
     pub fn older_tool<'e>(&self, events: &[&'e str]) -> Option<(&'e str, &'static str)> {
         let hooks = self.document.get("hooks")?.as_table_like()?;
@@ -140,6 +164,18 @@ impl<'t> Config<'t> {
             Some((*event, commands.find_map(command::older_tool)?))
         })
     }
+}
+
+/// An event's name as the keys of the state have it: `UserPromptSubmit` is `user_prompt_submit`.
+fn snake_case(event: &str) -> String {
+    let mut name = String::new();
+    for letter in event.chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
 }
 
 /// The tables of an array, however it is written.
@@ -222,6 +258,24 @@ mod tests {
         ] {
             assert_eq!(Config::parse(text).unwrap().switch(), switch, "{text}");
         }
+    }
+
+    #[test]
+    fn a_hook_is_trusted_by_its_place_in_its_file() {
+        let text = "[hooks.state.\"/h/.codex/hooks.json:post_tool_use:0:1\"]\ntrusted_hash = \"x\"\n\
+                    [hooks.state.\"/h/.codex/hooks.json:stop:0:0\"]\ntrusted_hash = \"x\"\nenabled = false\n";
+        let config = Config::parse(text).unwrap();
+        let trusts = |path: &str, event, place| config.trusts(Path::new(path), event, place);
+        assert!(trusts("/h/.codex/hooks.json", "PostToolUse", (0, 1)));
+        assert!(trusts("/h/x/..//.codex/hooks.json", "PostToolUse", (0, 1)));
+        for (path, event, place) in [
+            ("/h/.codex/hooks.json", "PostToolUse", (1, 1)),
+            ("/h/.codex/hooks.json", "Stop", (0, 0)),
+            ("/g/.codex/hooks.json", "PostToolUse", (0, 1)),
+        ] {
+            assert!(!trusts(path, event, place), "{path} {event} {place:?}");
+        }
+        assert!(!Config::parse("hooks = 1").unwrap().trusts(Path::new("/h"), "Stop", (0, 0)));
     }
 
     #[test]

@@ -17,14 +17,19 @@ pub fn ours(program: &Path, host: Host, event: &str, session_name: bool) -> Opti
 }
 
 /// The event of one of our hooks, wherever its program lies: `stop` of `/old/place/throughline hook claude stop`.
+pub fn event_of_ours(command: &str, host: Host) -> Option<String> {
+    parts(command, host).map(|(_, event)| event)
+}
+
+/// The program and the event of one of our hooks, wherever its program lies.
 ///
 /// A command that does more than call the hook is somebody's own.
-pub fn event_of_ours(command: &str, host: Host) -> Option<String> {
+pub fn parts(command: &str, host: Host) -> Option<(String, String)> {
     let words = shlex::split(command)?;
     match &words[..] {
         [program, hook, name, event, options @ ..] if is_named(program, &["throughline"]) => {
             let is_ours = hook == "hook" && name == host.name() && (options.is_empty() || options == [SESSION_NAME]);
-            is_ours.then(|| event.clone())
+            is_ours.then(|| (program.clone(), event.clone()))
         }
         _ => None,
     }

@@ -77,6 +77,45 @@ fn remove_all(changed: &mut Changed, host: Host, is_unwanted: impl Fn(&str, &str
     Ok(())
 }
 
+/// One of our hooks, as a document has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// The agent's name of the event.
+    pub event: String,
+    /// Our name of the event, the last word of the command.
+    pub word: String,
+    /// The program that is called.
+    pub program: String,
+    /// The place of its group among those of the event, and its place in the group, from 0.
+    pub place: (usize, usize),
+    /// The agent does not wait for it.
+    pub is_async: bool,
+}
+
+/// Every hook of ours for this agent.
+///
+/// # Errors
+///
+/// The document does not parse, or its hooks are no object.
+pub fn registered(text: &str, host: Host) -> Result<Vec<Registered>, String> {
+    let document = json::parse(text)?;
+    let Some(hooks) = hooks_of(document.as_ref())? else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for event in &hooks.properties {
+        // What has another shape holds nothing of ours.
+        let Value::Array(groups) = &event.value else { continue };
+        for (group, entries) in groups.elements.iter().map(entries_in).enumerate() {
+            for Entry { number, object, .. } in entries.unwrap_or_default() {
+                if let Some((program, word)) = command_of(object).and_then(|command| command::parts(command, host)) {
+                    let (event, place) = (event.name.as_str().to_owned(), (group, number));
+                    found.push(Registered { event, word, program, place, is_async: asynchronous(object).is_some() });
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// The hook of the older tool that is registered for one of these events, and the event.
 ///
 /// # Errors
@@ -144,18 +183,23 @@ fn corrected(text: &str, entry: &Object<'_>, wanted: &str) -> Option<(Edit, Stri
     if old != wanted {
         return Some((vec![(place(&command.value), quoted(wanted))], format!("{wanted} in the place of {old}")));
     }
-    match member(entry, "async").map(|member| &member.value) {
+    if let Some(on) = asynchronous(entry) {
         // An agent that ends kills the hooks that it does not wait for.
-        Some(Value::BooleanLit(on)) if on.value => {
-            return Some((vec![(place(on), "false".to_owned())], "async: false".to_owned()));
-        }
-        _ => {}
+        return Some((vec![(on, "false".to_owned())], "async: false".to_owned()));
     }
     if member(entry, "timeout").is_some() {
         return None;
     }
     let edit = append(text, &entry.into(), &Item::Member("timeout", &json!(TIMEOUT)));
     Some((edit, format!("timeout: {TIMEOUT}")))
+}
+
+/// Where an entry says that it is not to be waited for.
+fn asynchronous(entry: &Object<'_>) -> Option<Range<usize>> {
+    match member(entry, "async").map(|member| &member.value) {
+        Some(Value::BooleanLit(on)) if on.value => Some(place(on)),
+        _ => None,
+    }
 }
 
 fn next_removal(

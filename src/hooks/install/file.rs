@@ -42,6 +42,11 @@ impl SettingsFile {
         }
     }
 
+    /// Whether there is such a file.
+    pub fn is_there(&self) -> bool {
+        self.found.is_some()
+    }
+
     /// What is in it, without a byte order mark.
     pub fn text(&self) -> &str {
         self.text.strip_prefix(MARK).unwrap_or(&self.text)

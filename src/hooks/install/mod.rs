@@ -53,7 +53,7 @@ impl Places {
 
     /// The settings of the project around a directory: in the nearest folder upwards, below the home, that has a `.claude`
     /// or a `.git`, else in the directory itself.
-    fn project_settings(&self, directory: &Path) -> PathBuf {
+    pub fn project_settings(&self, directory: &Path) -> PathBuf {
         let below_home = directory.ancestors().take_while(|folder| *folder != self.home);
         let mut marked = below_home.filter(|folder| [".claude", ".git"].iter().any(|mark| folder.join(mark).exists()));
         marked.next().unwrap_or(directory).join(".claude/settings.json")
@@ -272,6 +272,11 @@ fn settings(places: &Places, which: &Which) -> Result<Vec<(Host, PathBuf)>, Erro
     Ok(all.into_iter().filter(|(meant, ..)| *meant).map(|(_, host, path)| (host, path)).collect())
 }
 
+/// The hooks of an agent that are always registered: its name of each event, and ours.
+pub fn events(host: Host) -> impl Iterator<Item = Hook> {
+    hooks(host, false)
+}
+
 fn hooks(host: Host, session_name: bool) -> impl Iterator<Item = Hook> {
     let always = EVENTS.into_iter().flat_map(|(of, hooks)| hooks.iter().map(move |hook| (of, *hook)));
     let all = always.chain(session_name.then_some(OF_SESSION_NAME));
@@ -343,8 +348,7 @@ fn plan_switch(places: &Places, report: &mut Report) -> Result<Option<Planned>, 
         )),
         _ => {}
     }
-    let needs = |version| (Version::FIRST_HOOKS..Version::SWITCHED_ON).contains(&version);
-    if switch != Switch::Unset || !version.is_some_and(needs) {
+    if switch != Switch::Unset || !version.is_some_and(Version::needs_switch) {
         return Ok(None);
     }
     let text = config.switched_on().map_err(|why| Error::Unusable { path, why })?;
@@ -352,8 +356,8 @@ fn plan_switch(places: &Places, report: &mut Report) -> Result<Option<Planned>, 
     Ok(Some(Planned { host: Host::Codex, file, changed }))
 }
 
-/// Cargo marks its build directories, whatever their names.
-fn is_in_build_directory(program: &Path) -> bool {
+/// Whether a program lies where a build puts it: cargo marks its build directories, whatever their names.
+pub fn is_in_build_directory(program: &Path) -> bool {
     let named = program.components().any(|part| part.as_os_str() == "target");
     named || program.ancestors().skip(1).take(3).any(|folder| folder.join(".rustc_info.json").exists())
 }

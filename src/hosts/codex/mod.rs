@@ -7,6 +7,7 @@
 
 pub mod captured;
 mod members;
+pub mod survey;
 pub mod texts;
 pub mod threads;
 pub mod verify;
