@@ -8,8 +8,8 @@ use throughline::doctor::{self, Finding, Report, Severity, Surroundings};
 /// Look whether turns are recorded and can be read, and say what to do where not
 ///
 /// It looks at the places and who may read them, the database, the hooks of both agents and what they would run, other
-/// programs of this name, what was recorded last, and Codex' rollouts: those that cannot be read, and completed turns
-/// whose bodies are missing. Nothing is written.
+/// programs of this name, what was recorded last, names that sessions have yet to show, and Codex' rollouts: those that
+/// cannot be read, and completed turns whose bodies are missing. Nothing is written.
 ///
 /// Exit code 0 when nothing is wrong, 1 when something needs to be done.
 ///

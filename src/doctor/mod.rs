@@ -16,6 +16,7 @@
 
 mod database;
 mod hooks;
+mod names;
 mod places;
 mod privacy;
 mod program;
@@ -32,8 +33,16 @@ use crate::hooks::install::Places;
 use crate::stores::Stores;
 
 /// The checks, in the order in which they are told: one file each.
-const CHECKS: [fn(&Surroundings) -> Vec<Finding>; 7] =
-    [places::check, privacy::check, database::check, hooks::check, program::check, records::check, rollouts::check];
+const CHECKS: [fn(&Surroundings) -> Vec<Finding>; 8] = [
+    places::check,
+    privacy::check,
+    database::check,
+    hooks::check,
+    program::check,
+    records::check,
+    names::check,
+    rollouts::check,
+];
 
 /// What is looked at.
 #[derive(Clone, Debug)]
@@ -114,6 +123,8 @@ pub enum Check {
     Program,
     /// What was recorded last.
     Records,
+    /// The names that sessions have to show.
+    Names,
     /// Codex' rollouts.
     Rollouts,
 }
@@ -128,6 +139,7 @@ impl Check {
             Self::Hooks => "hooks",
             Self::Program => "program",
             Self::Records => "records",
+            Self::Names => "names",
             Self::Rollouts => "rollouts",
         }
     }

@@ -178,7 +178,8 @@ pub fn all(state_home: &Path) -> Result<Vec<Entry>, Error> {
     Ok(states)
 }
 
-fn directory(state_home: &Path) -> PathBuf {
+/// The folder of all states, below the user's state directory.
+pub fn directory(state_home: &Path) -> PathBuf {
     state_home.join("throughline/session-names")
 }
 

@@ -1,10 +1,11 @@
 //! `throughline doctor` as a person runs it: a home that is well, one that is empty, and each thing that can be wrong.
 
 use std::fs::{self, Permissions};
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use throughline::Stores;
@@ -261,6 +262,23 @@ fn a_hook_whose_program_is_gone_or_will_go_is_found() {
     assert!(problems.len() == 2 && problems.iter().all(|told| told[1].contains("build directory")), "{problems:?}");
     assert!(install(&copy).status.success());
     assert_eq!(of(&by_copy(), "problem"), [[""; 3]; 0]);
+}
+
+#[test]
+fn a_name_that_was_not_seen_and_what_the_check_said_are_told() {
+    let home = well(TRUSTING);
+    let name = ["session-name", "set-task", "sort the mail", "--session", "s"];
+    assert!(home.throughline(&name).output().unwrap().status.success());
+    let payload = json!({"session_id": "s", "transcript_path": home.path("gone.jsonl"), "tool_name": "Bash"});
+    let mut hook = home.throughline(&["hook", "claude", "pre-tool-use"]);
+    let mut asked = hook.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    asked.stdin.take().unwrap().write_all(payload.to_string().as_bytes()).unwrap();
+    assert!(asked.wait().unwrap().success());
+    let findings = found_by(&mut home.command(program(&home)));
+    let names = findings.iter().filter(|finding| finding["check"] == "names");
+    let told: Vec<&str> = names.map(|finding| finding["what"].as_str().unwrap()).collect();
+    assert_eq!(told[0], "the name \"Session - sort the mail\" was not seen yet");
+    assert!(told.len() == 2 && told[1].contains("missing_transcript"), "{told:?}");
 }
 
 #[test]
