@@ -3,7 +3,7 @@
 //! Each check looks at one side of the [`Surroundings`] and tells its [`Finding`]s. Nothing is written or made, not even in
 //! the cache, and nothing that a check cannot read keeps the others from looking.
 //!
-//! ```
+//! ```no_run
 //! use throughline::doctor::{self, Severity, Surroundings};
 //!
 //! let surroundings = Surroundings::from_env().ok_or("there is no home directory")?;
