@@ -29,7 +29,7 @@ pub mod threads;
 pub mod transcripts;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -99,6 +99,9 @@ pub fn audit(stores: &Stores, request: &Request, progress: &Progress) -> io::Res
     Ok(pool.install(|| Audit::new(stores, request, progress).report()))
 }
 
+/// Threads by project.
+type Groups<'r> = BTreeMap<Key, Vec<Family<'r>>>;
+
 /// One audit.
 struct Audit<'a> {
     stores: &'a Stores,
@@ -116,36 +119,49 @@ impl<'a> Audit<'a> {
 
     fn report(mut self) -> Report {
         let ((rollouts, families), transcripts) = (self.rollouts(), self.transcripts());
-        let receipts = self.receipts();
-        let sessions = if receipts.is_empty() && transcripts.records().next().is_none() {
-            Sessions::default()
-        } else {
-            self.sessions()
+        let groups = {
+            let threads = families.threads(&rollouts, &self.archive());
+            self.groups(threads, &transcripts)
         };
-        let archive = self.archive();
-        let mut threads = families.threads(&rollouts, &archive);
-        let of_claude = sessions::threads(&transcripts, &self.stores.transcripts_root(), &receipts, &sessions);
-        let asked_for = self.asked_for();
-        let sites = self.sites(&threads, &of_claude, &sessions, &asked_for);
-        threads.extend(self.placed(of_claude, &receipts, &sessions, &asked_for, &sites));
-        let mut groups = projects::group(threads, &sites);
-        self.leave_out(&mut groups);
-        if !asked_for.is_empty() {
-            let roots: Vec<&Resolved> = asked_for.iter().filter_map(|path| Some(&sites.of(path)?.root)).collect();
-            groups.retain(|key, _| matches!(key, Key::Root(root) if roots.iter().any(|asked| Resolved::from_saved(root).is_inside(asked))));
-        }
-        let members = groups.values().flatten().flat_map(|(thread, children)| std::iter::once(thread).chain(children));
-        let present = self.present(&members.collect::<Vec<_>>());
-        let mut projects: Vec<_> =
-            groups.into_par_iter().map(|(key, threads)| projects::project(&key, threads, &present)).collect();
+        let mut projects = self.projects(groups);
         self.sort(&mut projects);
-        let files_of_no_thread =
-            if asked_for.is_empty() && self.request.since.is_none() { of_no_thread(&rollouts) } else { Vec::new() };
+        let everything = self.request.projects.is_empty() && self.request.since.is_none();
+        let files_of_no_thread = if everything { of_no_thread(&rollouts) } else { Vec::new() };
         self.named_damaged(&rollouts);
+        // To let go of what was gathered takes a while, which nobody has to wait for.
+        rayon::spawn(move || drop((rollouts, families, transcripts)));
         self.unreadable.sort();
         let totals = totals(&projects, &files_of_no_thread, self.unreadable.len());
         let complete = !self.progress.left_out();
         Report { schema: SCHEMA, complete, projects, files_of_no_thread, unreadable: self.unreadable, totals }
+    }
+
+    /// The threads of both hosts, by project; those that were asked for.
+    fn groups<'r>(&mut self, mut threads: Vec<Thread<'r>>, transcripts: &'r Gathered<Transcript>) -> Groups<'r> {
+        let receipts = self.receipts();
+        let has_claude = !receipts.is_empty() || transcripts.records().next().is_some();
+        let stored = if has_claude { self.sessions() } else { Sessions::default() };
+        let of_claude = sessions::threads(transcripts, &self.stores.transcripts_root(), &receipts, &stored);
+        let asked_for: Vec<String> =
+            self.request.projects.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        let sites = self.sites(&threads, &of_claude, &stored, &asked_for);
+        threads.extend(placed(of_claude, &receipts, &stored, &asked_for, &sites));
+        let mut groups = projects::group(threads, &sites);
+        if let Some(since) = self.request.since {
+            leave_out(&mut groups, since);
+        }
+        if !asked_for.is_empty() {
+            let roots: Vec<&Resolved> = asked_for.iter().filter_map(|path| Some(&sites.of(path)?.root)).collect();
+            let is_asked_for = |root: Resolved| roots.iter().any(|asked| root.is_inside(asked));
+            groups.retain(|key, _| matches!(key, Key::Root(root) if is_asked_for(Resolved::from_saved(root))));
+        }
+        groups
+    }
+
+    fn projects(&mut self, groups: Groups<'_>) -> Vec<report::Project> {
+        let members = groups.values().flatten().flat_map(|(thread, children)| std::iter::once(thread).chain(children));
+        let present = self.present(&members.collect::<Vec<_>>());
+        groups.into_par_iter().map(|(key, threads)| projects::project(&key, threads, &present)).collect()
     }
 
     fn rollouts(&mut self) -> (Gathered<Rollout>, Families) {
@@ -218,49 +234,12 @@ impl<'a> Audit<'a> {
         })
     }
 
-    /// The directories that were asked for, as text.
-    fn asked_for(&self) -> Vec<String> {
-        self.request.projects.iter().map(|path| path.to_string_lossy().into_owned()).collect()
-    }
-
     /// Where all working directories lead that could matter.
-    fn sites(&self, codex: &[Thread<'_>], claude: &[Thread<'_>], sessions: &Sessions, asked_for: &[String]) -> Sites {
-        let mut paths: BTreeSet<String> = asked_for.iter().cloned().collect();
-        paths.extend(codex.iter().chain(claude).filter_map(|thread| thread.cwd.clone()));
-        paths.extend(sessions.paths().map(ToOwned::to_owned));
+    fn sites(&self, codex: &[Thread<'_>], claude: &[Thread<'_>], stored: &Sessions, asked_for: &[String]) -> Sites {
+        let cwds = codex.iter().chain(claude).filter_map(|thread| thread.cwd.as_deref());
+        let paths: HashSet<&str> = asked_for.iter().map(String::as_str).chain(stored.paths()).chain(cwds).collect();
+        let paths = paths.into_iter().map(ToOwned::to_owned).collect();
         Sites::look(paths, if self.request.no_git { Rooted::AtCwd } else { Rooted::ByGit })
-    }
-
-    /// Claude's threads, each with the path of its project as far as that is known.
-    fn placed<'r>(
-        &self,
-        mut threads: Vec<Thread<'r>>,
-        receipts: &[Receipts],
-        sessions: &Sessions,
-        asked_for: &[String],
-        sites: &Sites,
-    ) -> Vec<Thread<'r>> {
-        let paths = projects::paths_of_stores(receipts, sessions, &threads, asked_for, sites);
-        for thread in &mut threads {
-            let known = match thread.store {
-                Some(store) => paths.get(&store).cloned(),
-                None => sessions.project_path(&thread.id).map(ToOwned::to_owned).or(thread.cwd.take()),
-            };
-            thread.cwd = known;
-        }
-        threads
-    }
-
-    /// Leaves out the threads in which, and in whose sub-agents', nothing has happened for so long as was asked.
-    fn leave_out(&self, groups: &mut BTreeMap<Key, Vec<Family<'_>>>) {
-        let Some(since) = self.request.since else { return };
-        let is_late = |thread: &Thread<'_>| {
-            thread.last_row_at.into_iter().chain(thread.pairs.last().map(|pair| pair.at)).any(|at| at >= since)
-        };
-        for families in groups.values_mut() {
-            families.retain(|(thread, children)| is_late(thread) || children.iter().any(is_late));
-        }
-        groups.retain(|_, families| !families.is_empty());
     }
 
     /// Of how many pairs of each session the bodies are in the database; nothing where it cannot be read.
@@ -293,6 +272,36 @@ impl<'a> Audit<'a> {
         let reason = "a damaged zstd stream: what can be decoded counts";
         self.unreadable.extend(damaged.map(|(_, record)| Unreadable::new(&record.path, reason)));
     }
+}
+
+/// Claude's threads, each with the path of its project as far as that is known.
+fn placed<'r>(
+    mut threads: Vec<Thread<'r>>,
+    receipts: &[Receipts],
+    stored: &Sessions,
+    asked_for: &[String],
+    sites: &Sites,
+) -> Vec<Thread<'r>> {
+    let paths = projects::paths_of_stores(receipts, stored, &threads, asked_for, sites);
+    for thread in &mut threads {
+        let known = match thread.store {
+            Some(store) => paths.get(&store).cloned(),
+            None => stored.project_path(&thread.id).map(ToOwned::to_owned).or(thread.cwd.take()),
+        };
+        thread.cwd = known;
+    }
+    threads
+}
+
+/// Leaves out the threads in which, and in whose sub-agents', nothing has happened since.
+fn leave_out(groups: &mut Groups<'_>, since: i64) {
+    let is_late = |thread: &Thread<'_>| {
+        thread.last_row_at.into_iter().chain(thread.pairs.last().map(|pair| pair.at)).any(|at| at >= since)
+    };
+    for families in groups.values_mut() {
+        families.retain(|(thread, children)| is_late(thread) || children.iter().any(is_late));
+    }
+    groups.retain(|_, families| !families.is_empty());
 }
 
 fn of_no_thread(rollouts: &Gathered<Rollout>) -> Vec<report::File> {

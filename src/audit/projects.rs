@@ -39,12 +39,12 @@ pub struct Sites(Places<Site>);
 
 impl Sites {
     /// Looks where these paths lead. One that does not answer soon is taken as it is written.
-    pub fn look(paths: BTreeSet<String>, rooted: Rooted) -> Self {
+    pub fn look(mut paths: Vec<String>, rooted: Rooted) -> Self {
         let site = match rooted {
             Rooted::ByGit => |path: &str| Some(Site::by_git(Resolved::new(Path::new(path))?)),
             Rooted::AtCwd => |path: &str| Resolved::new(Path::new(path)).map(Site::at),
         };
-        let paths: Vec<String> = paths.into_iter().collect();
+        paths.sort_unstable();
         let mut sites = Resolving::start_with(paths.clone(), site).wait();
         for path in paths {
             sites.entry(path).or_insert_with_key(|path| as_written(path).map(Site::at));
@@ -121,16 +121,18 @@ pub type Family<'r> = (Thread<'r>, Vec<Thread<'r>>);
 
 /// Puts sub-agents' threads below the threads at their roots, and all into their projects.
 pub fn group<'r>(threads: Vec<Thread<'r>>, sites: &Sites) -> BTreeMap<Key, Vec<Family<'r>>> {
+    // Most threads have a root that others have, too.
+    let mut by_root: HashMap<&[u8], Vec<Family<'r>>> = HashMap::new();
     let mut groups: BTreeMap<Key, Vec<Family<'r>>> = BTreeMap::new();
-    for (thread, children) in families(threads) {
-        let site = thread.cwd.as_deref().and_then(|cwd| sites.of(cwd));
-        let key = match (site, thread.store) {
-            (Some(site), _) => Key::Root(site.root.as_bytes().to_vec()),
-            (None, Some(store)) => Key::Digest(store),
-            (None, None) => Key::Nowhere,
+    for family in families(threads) {
+        let (thread, _) = &family;
+        let group = match thread.cwd.as_deref().and_then(|cwd| sites.of(cwd)) {
+            Some(site) => by_root.entry(site.root.as_bytes()).or_default(),
+            None => groups.entry(thread.store.map_or(Key::Nowhere, Key::Digest)).or_default(),
         };
-        groups.entry(key).or_default().push((thread, children));
+        group.push(family);
     }
+    groups.extend(by_root.into_iter().map(|(root, families)| (Key::Root(root.to_vec()), families)));
     groups
 }
 

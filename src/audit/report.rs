@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use rayon::prelude::*;
 use serde::Serialize;
 use throughline_parsers::count::Count;
 use throughline_parsers::text::Digest;
@@ -32,15 +33,26 @@ pub struct Report {
 }
 
 impl Report {
-    /// It as one line of JSON, without a line feed.
+    /// It as one line of JSON, without a line feed. The projects, nearly all of it, are written by all cores.
     pub fn to_json(&self) -> String {
-        let threads = self.projects.iter().flat_map(|project| &project.threads);
-        let files: usize = threads.map(|thread| 1 + thread.files.len() + thread.children.len()).sum();
-        // About what they take: no more than room.
-        let mut json = Vec::with_capacity(4096 + self.projects.len() * 4096 + files * 640);
-        serde_json::to_writer(&mut json, self).expect("numbers and strings can be written");
-        String::from_utf8(json).expect("JSON is text")
+        let Self { schema, complete, projects, files_of_no_thread, unreadable, totals } = self;
+        let projects: Vec<String> = projects.par_iter().map(json).collect();
+        let room = projects.iter().map(|project| project.len() + 1).sum::<usize>();
+        let [schema, files, unreadable] = [json(schema), json(files_of_no_thread), json(unreadable)];
+        let mut out = String::with_capacity(room + files.len() + unreadable.len() + 1024);
+        out.push_str(&format!("{{\"schema\":{schema},\"complete\":{complete},\"projects\":["));
+        for (n, project) in projects.iter().enumerate() {
+            out.push_str(if n > 0 { "," } else { "" });
+            out.push_str(project);
+        }
+        let totals = json(totals);
+        out.push_str(&format!("],\"files_of_no_thread\":{files},\"unreadable\":{unreadable},\"totals\":{totals}}}"));
+        out
     }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("numbers and strings can be written")
 }
 
 /// The threads below one root.
@@ -231,5 +243,38 @@ fn hex_or_null<S: serde::Serializer>(digest: &Option<Digest>, serializer: S) -> 
     match digest {
         Some(digest) => token::hex(digest, serializer),
         None => serializer.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_json_of_all_cores_is_that_of_one() {
+        let project = |root: &str| Project {
+            root: Some(root.to_owned()),
+            project_sha256: None,
+            ambiguous: false,
+            current: None,
+            sums: Sums::default(),
+            rows: Rows::default(),
+            completions: BTreeMap::new(),
+            row_types: BTreeMap::new(),
+            threads: Vec::new(),
+        };
+        for count in 0..4 {
+            let projects = ["/a", "/b \"", "/c\n"][..count.min(3)].iter().map(|root| project(root)).collect();
+            let report = Report {
+                schema: SCHEMA,
+                complete: count == 3,
+                projects,
+                files_of_no_thread: Vec::new(),
+                unreadable: vec![Unreadable::new(Path::new("/x"), "why"); count],
+                totals: Totals::default(),
+            };
+            assert_eq!(report.to_json(), serde_json::to_string(&report).unwrap());
+        }
     }
 }
