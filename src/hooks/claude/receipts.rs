@@ -24,7 +24,7 @@ pub fn new_ones(
         1 => 0,
         _ => pairs.iter().rposition(|pair| has(&store, origin, pair)).map_or(0, |last| last + 1),
     };
-    let none_has = store.history_floor() > 1 && first == 0 && !has_earlier;
+    let none_has = first == 0 && !has_earlier;
     let mut new = Vec::new();
     for pair in &pairs[first..] {
         let (user, assistant, Some(at)) = *pair else { continue };
@@ -33,7 +33,8 @@ pub fn new_ones(
             .iter()
             .any(|known| (known.user(), known.assistant(), known.completed_at()) == (user, assistant, at));
         let oldest = store.receipts().first().map(Receipt::completed_at);
-        let is_too_old = none_has && oldest.is_some_and(|oldest| at < oldest);
+        // What was dropped just now counts, too.
+        let is_too_old = store.history_floor() > 1 && none_has && oldest.is_some_and(|oldest| at < oldest);
         if has(&store, origin, pair) || is_copy || is_too_old {
             continue;
         }
