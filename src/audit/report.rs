@@ -36,7 +36,7 @@ impl Report {
     /// It as one line of JSON, without a line feed. The projects, nearly all of it, are written by all cores.
     pub fn to_json(&self) -> String {
         let Self { schema, complete, projects, files_of_no_thread, unreadable, totals } = self;
-        let projects: Vec<String> = projects.par_iter().map(json).collect();
+        let projects: Vec<String> = projects.par_iter().map(|project| json_in(project, project.room())).collect();
         let room = projects.iter().map(|project| project.len() + 1).sum::<usize>();
         let [schema, files, unreadable] = [json(schema), json(files_of_no_thread), json(unreadable)];
         let mut out = String::with_capacity(room + files.len() + unreadable.len() + 1024);
@@ -51,8 +51,22 @@ impl Report {
     }
 }
 
+impl Project {
+    /// About how many bytes its JSON takes: no more than room.
+    fn room(&self) -> usize {
+        let threads = self.threads.iter().map(|thread| 1 + thread.children.len());
+        2048 + self.row_types.len() * 64 + threads.sum::<usize>() * 960
+    }
+}
+
 fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("numbers and strings can be written")
+    json_in(value, 128)
+}
+
+fn json_in(value: &impl Serialize, room: usize) -> String {
+    let mut json = Vec::with_capacity(room);
+    serde_json::to_writer(&mut json, value).expect("numbers and strings can be written");
+    String::from_utf8(json).expect("JSON is text")
 }
 
 /// The threads below one root.
