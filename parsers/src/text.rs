@@ -54,7 +54,9 @@ impl Digest {
 
 impl std::fmt::Display for Digest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.hex().iter().try_for_each(|digit| std::fmt::Write::write_char(f, char::from(*digit)))
+        let hex = self.hex();
+        // Hex digits are ASCII.
+        f.write_str(str::from_utf8(&hex).map_err(|_| std::fmt::Error)?)
     }
 }
 

@@ -176,6 +176,16 @@ impl<'c> Capture<'c> {
         self.sums("session_id = ?1 AND origin_session_id = ?2", params![session, origin])
     }
 
+    /// The same of the rows with greater ids than this: those that were inserted since it was the greatest.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn sums_since(&self, session: &str, origin: &str, last_id: i64) -> Result<Sums, Error> {
+        // By the ids, not by the session: of these rows there are few.
+        self.sums("id > ?3 AND +session_id = ?1 AND origin_session_id = ?2", params![session, origin, last_id])
+    }
+
     /// What a session holds behind one place up to another, in sums.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::Error;
@@ -34,6 +35,8 @@ pub fn open(path: &Path) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_WAIT)?;
+    // A statement keeps its plan. Without that it would be prepared again for each value that is bound.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     if is_empty(&connection)? {
         create(&mut connection)?;
     }
@@ -79,7 +82,8 @@ fn keep_log(connection: &Connection) -> rusqlite::Result<()> {
         }
         thread::sleep(Duration::from_millis(5));
     }
-    connection.execute_batch("PRAGMA synchronous = FULL")
+    // Sums over a long session look at each page once: memory for more of them would be filled and not used again.
+    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA cache_size = 100")
 }
 
 const SCHEMA_9: &str = "

@@ -78,7 +78,7 @@ pub fn stop(stores: &Stores, payload: &Payload) -> Result<(), Failure> {
         pairs.extend(session.capture(turn, turn.completed(Some(n) == proven), &reached.transcript)?);
     }
     let left = session.left(&turns, state.over(), &reached.transcript)?;
-    let captured = Captured::of(subject, state, left, &capture)?;
+    let captured = Captured::of(subject, state, left, &capture, known.as_ref())?;
     capture.commit()?;
     let has_earlier = known.is_some_and(|known| known.has_receipt);
     let new = receipts::new_ones(locked.store(), &target, &origin, &pairs, has_earlier)?;

@@ -19,6 +19,8 @@ use super::stamps::{Moment, Stamps};
 use super::transcript::Transcript;
 use crate::cache::{About, Cache, Name};
 
+/// Room for what is saved of most transcripts. What is not used of it is never touched.
+const ROOM: usize = 1 << 20;
 /// A smaller transcript is read as fast as what is remembered of it.
 const WORTH_KEEPING: u64 = 128 << 10;
 /// So many bytes at the start of the file have to be the same.
@@ -178,7 +180,7 @@ impl<S: Follow> Followed<S> {
     }
 
     fn save(&self) -> Vec<u8> {
-        let mut packer = Packer::default();
+        let mut packer = Packer::with_capacity(ROOM);
         packer.counted(S::WHAT.as_bytes());
         packer.counted(self.path.as_os_str().as_bytes());
         self.stamps.pack(&mut packer);

@@ -81,8 +81,8 @@ impl Captured {
         Some((path, unpacker.number()?))
     }
 
-    /// What has been captured now, with what the database will be when that is committed. Of the receipts nothing is known
-    /// yet.
+    /// What has been captured now, with what the database will be when that is committed: rows were only added to those that
+    /// were `known`. Of the receipts nothing is known yet.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -91,8 +91,13 @@ impl Captured {
         turns: &Turns,
         left: Vec<u64>,
         capture: &Capture<'_>,
+        known: Option<&Self>,
     ) -> Result<Option<Self>, db::Error> {
-        let (over, bodies) = (turns.over(), subject.sums(capture)?);
+        let bodies = match known {
+            Some(Self { bodies, .. }) => bodies.and(subject.sums_since(capture, bodies.last_id)?),
+            None => subject.sums(capture)?,
+        };
+        let over = turns.over();
         let print = print_of(turns, over);
         Ok(print.map(|print| Self { over, left, has_receipt: false, print, bodies, receipts: 0 }))
     }
@@ -139,6 +144,10 @@ impl Subject<'_> {
 
     fn sums(self, capture: &Capture<'_>) -> Result<Sums, db::Error> {
         capture.sums_of(self.target.as_str(), self.origin.as_str())
+    }
+
+    fn sums_since(self, capture: &Capture<'_>, last_id: i64) -> Result<Sums, db::Error> {
+        capture.sums_since(self.target.as_str(), self.origin.as_str(), last_id)
     }
 }
 
