@@ -53,17 +53,13 @@ impl FromStr for Uuid {
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let id = self.0;
-        let group = |shift: u32, bits: u32| id >> shift & ((1 << bits) - 1);
-        write!(
-            f,
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            group(96, 32),
-            group(80, 16),
-            group(64, 16),
-            group(48, 16),
-            group(0, 48)
-        )
+        let mut text = [b'-'; 36];
+        let digits = text.iter_mut().enumerate().filter(|(at, _)| !matches!(at, 8 | 13 | 18 | 23));
+        for (n, (_, digit)) in digits.enumerate() {
+            *digit = b"0123456789abcdef"[(self.0 >> (124 - 4 * n)) as usize & 15];
+        }
+        // Hex digits and hyphens are ASCII.
+        f.write_str(str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 }
 
