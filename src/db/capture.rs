@@ -496,6 +496,23 @@ mod tests {
     }
 
     #[test]
+    fn what_was_added_completes_the_sums() {
+        let (_home, mut database) = database();
+        let capture = Capture::begin(&mut database).unwrap();
+        capture.insert_turn("s", "a", 1, said("one", 1), said("two", 2)).unwrap();
+        let known = capture.sums_of("s", "a").unwrap();
+        assert_eq!(known, Sums { count: 2, last_id: 2, octets: 6 });
+        assert_eq!(capture.sums_since("s", "a", known.last_id).unwrap(), Sums::default());
+        // Rows of others stand between.
+        capture.insert_turn("s", "b", 1, said("other", 3), None).unwrap();
+        capture.insert_turn("other", "a", 1, said("other", 4), None).unwrap();
+        capture.insert_turn("s", "a", 2, None, said("three", 5)).unwrap();
+        let added = capture.sums_since("s", "a", known.last_id).unwrap();
+        assert_eq!(added, Sums { count: 1, last_id: 5, octets: 5 });
+        assert_eq!(known.and(added), capture.sums_of("s", "a").unwrap());
+    }
+
+    #[test]
     fn rows_that_no_reader_counts_bound_no_time() {
         let (_home, mut database) = database();
         let odd = "INSERT INTO bodies (session_id, origin_session_id, turn_number, role, text, created_at) VALUES";
