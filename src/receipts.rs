@@ -31,7 +31,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
-use throughline_parsers::json::{self, MAX_WHOLE, Object, Value};
+use throughline_parsers::json::{self, Bad, MAX_WHOLE, Reader, Value};
 use throughline_parsers::text::{self, Digest};
 
 use crate::lock::{self, Lock};
@@ -398,49 +398,39 @@ fn names(directory: &Path) -> impl Iterator<Item = OsString> {
 }
 
 fn parse_store(project: Digest, text: &[u8]) -> Option<Store> {
-    let Value::Object(store) = json::document(text).ok()? else {
-        return None;
-    };
+    let keys = ["schema", "project_sha256", "next_sequence", "history_floor", "receipts"];
     let [schema, owner, next_sequence, history_floor, receipts] =
-        exactly(store, ["schema", "project_sha256", "next_sequence", "history_floor", "receipts"])?;
-    let Value::Array(receipts) = receipts else {
-        return None;
-    };
-    let mut store = Store { project, history_floor: history_floor.whole()?, receipts: Vec::new() };
+        json::document_by(text, |reader| exactly(reader, keys)).ok()?;
+    let mut store = Store { project, history_floor: history_floor.whole()?, receipts: Vec::with_capacity(LIMIT) };
     if schema.text()? != SCHEMA || Digest::from_hex(&owner.text()?)? != project || store.history_floor < 1 {
         return None;
     }
-    for receipt in receipts.items() {
-        if store.receipts.len() == LIMIT {
-            return None;
-        }
-        let receipt = parse_receipt(&store, receipt)?;
-        store.receipts.push(receipt);
-    }
-    let mut pairs = HashSet::new();
+    let receipt = |reader: &mut Reader<'_>| {
+        let receipt = parse_receipt(&store, exactly(reader, RECEIPT_KEYS)?);
+        store.receipts.push(receipt.filter(|_| store.receipts.len() < LIMIT).ok_or(Bad)?);
+        Ok(())
+    };
+    receipts.array()?.read(receipt).ok()?;
+    let mut pairs = HashSet::with_capacity(LIMIT);
     let unique = store.receipts.iter().all(|receipt| pairs.insert(receipt.pair()));
     (unique && next_sequence.whole()? == store.next_sequence()).then_some(store)
 }
 
-/// Reads the receipt that comes next in this store.
-fn parse_receipt(store: &Store, receipt: Value<'_>) -> Option<Receipt> {
-    let Value::Object(receipt) = receipt else {
-        return None;
-    };
-    let [schema, host, owner, target, origin, user, assistant, completed_at, sequence] = exactly(
-        receipt,
-        [
-            "schema_version",
-            "host",
-            "project_sha256",
-            "target_session_id",
-            "origin_session_id",
-            "user_sha256",
-            "assistant_sha256",
-            "completed_at",
-            "sequence",
-        ],
-    )?;
+const RECEIPT_KEYS: [&str; 9] = [
+    "schema_version",
+    "host",
+    "project_sha256",
+    "target_session_id",
+    "origin_session_id",
+    "user_sha256",
+    "assistant_sha256",
+    "completed_at",
+    "sequence",
+];
+
+/// The receipt with these values, if it comes next in this store.
+fn parse_receipt(store: &Store, values: [Value<'_>; RECEIPT_KEYS.len()]) -> Option<Receipt> {
+    let [schema, host, owner, target, origin, user, assistant, completed_at, sequence] = values;
     let in_place = schema.text()? == RECEIPT_SCHEMA
         && host.text()? == HOST
         && Digest::from_hex(&owner.text()?)? == store.project
@@ -457,18 +447,19 @@ fn parse_receipt(store: &Store, receipt: Value<'_>) -> Option<Receipt> {
     )
 }
 
-/// The values of an object that has these keys and no others; of equal keys the last counts.
-fn exactly<'a, const N: usize>(object: Object<'a>, keys: [&str; N]) -> Option<[Value<'a>; N]> {
-    let mut values = [const { None }; N];
-    for (key, value) in object.members() {
-        let key = key.decode();
-        let place = keys.iter().position(|known| *known == key)?;
-        values[place] = Some(value);
+/// The values of the object that begins here, which has these keys and no others; of equal keys the last counts.
+fn exactly<'a, const N: usize>(reader: &mut Reader<'a>, keys: [&str; N]) -> Result<[Value<'a>; N], Bad> {
+    let mut values = [None; N];
+    reader.object(|key, reader| {
+        let place = keys.iter().position(|known| *key.name() == *known.as_bytes()).ok_or(Bad)?;
+        values[place] = Some(reader.value()?);
+        Ok(())
+    })?;
+    // What is no object has no keys.
+    match values.iter().any(Option::is_none) {
+        true => Err(Bad),
+        false => Ok(values.map(|value| value.expect("every key was found"))),
     }
-    if values.iter().any(Option::is_none) {
-        return None;
-    }
-    Some(values.map(|value| value.expect("every key was found")))
 }
 
 #[cfg(test)]
@@ -565,6 +556,23 @@ mod tests {
         assert_eq!(with(r#""sequence":8"#, r#""sequence":0.8e1"#), store);
         assert_eq!(with(r#""host""#, r#""h\u006fst""#), store);
         assert_eq!(with(r#"{"schema":"#, r#" { "schema":"other", "schema":"#), store);
+    }
+
+    #[test]
+    fn of_equal_keys_the_last_counts() {
+        let same = [
+            (r#"{"schema":"#, r#"{"receipts":[{"sequence":1,"more":null}],"schema":"#),
+            (r#"{"schema":"#, r#"{"receipts":5,"next_sequence":"x","schema":"#),
+            (r#""host":"claude""#, r#""host":{"is":"none"},"host":"claude""#),
+            (r#""host":"claude""#, r#""h\u006fst":"claude""#),
+        ];
+        for (from, to) in same {
+            assert!(text().contains(from), "{from}");
+            assert_eq!(parse(&text().replacen(from, to, 1)).unwrap(), parse(&text()).unwrap(), "{from} → {to}");
+        }
+        for broken in [r#"{"receipts":[{"sequence":}],"schema":"#, r#"{"schema":5,"receipts":[]]"#] {
+            assert!(matches!(parse(&text().replacen(r#"{"schema":"#, broken, 1)), Err(Error::Invalid)), "{broken}");
+        }
     }
 
     #[test]

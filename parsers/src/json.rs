@@ -273,6 +273,14 @@ impl<'a> Array<'a> {
             reader.value().ok()
         })
     }
+
+    /// Calls `item` with a reader at each element, which `item` must read or skip.
+    ///
+    /// # Errors
+    /// As `item` says.
+    pub fn read(self, item: impl FnMut(&mut Reader<'a>) -> Result<(), Bad>) -> Result<(), Bad> {
+        Reader::new(self.0, 0).array(item).map(drop)
+    }
 }
 
 /// A JSON object in its place.
@@ -311,9 +319,17 @@ impl<'a> Object<'a> {
 /// # Errors
 /// [`Bad`] when the text is not one JSON value.
 pub fn document(text: &[u8]) -> Result<Value<'_>, Bad> {
+    document_by(text, Reader::value)
+}
+
+/// The same, read in this way.
+///
+/// # Errors
+/// [`Bad`] when something stands behind what was read, or as `read` says.
+pub fn document_by<'a, T>(text: &'a [u8], read: impl FnOnce(&mut Reader<'a>) -> Result<T, Bad>) -> Result<T, Bad> {
     let mut reader = Reader::new(text, 0);
     reader.blank();
-    let value = reader.value()?;
+    let value = read(&mut reader)?;
     reader.blank();
     if reader.at == text.len() { Ok(value) } else { Err(Bad) }
 }
