@@ -155,7 +155,7 @@ impl Note {
 
     /// Whether the rows of the thread are still those that the capture left.
     fn holds(&self, capture: &Capture<'_>, session: &str) -> Result<bool, db::Error> {
-        Ok(capture.sums_between(session, START, self.place)? == self.sums
+        Ok(capture.sums_up_to(session, self.place)? == self.sums
             && capture.sums_between(session, self.place, END)? == self.behind)
     }
 

@@ -173,7 +173,8 @@ impl<'c> Capture<'c> {
     ///
     /// The database cannot be read.
     pub fn sums_of(&self, session: &str, origin: &str) -> Result<Sums, Error> {
-        self.sums("session_id = ?1 AND origin_session_id = ?2", params![session, origin])
+        // In the order of the times, which is nearly that of the rows: by the origin each row would be looked for.
+        self.sums("session_id = ?1 AND +origin_session_id = ?2", params![session, origin])
     }
 
     /// The same of the rows with greater ids than this: those that were inserted since it was the greatest.
@@ -184,6 +185,18 @@ impl<'c> Capture<'c> {
     pub fn sums_since(&self, session: &str, origin: &str, last_id: i64) -> Result<Sums, Error> {
         // By the ids, not by the session: of these rows there are few.
         self.sums("id > ?3 AND +session_id = ?1 AND origin_session_id = ?2", params![session, origin, last_id])
+    }
+
+    /// What a session holds up to a place, in sums.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn sums_up_to(&self, session: &str, (created_at, id): Place) -> Result<Sums, Error> {
+        // Nearly all rows are older, and need no other look.
+        let older = self.sums("session_id = ?1 AND created_at < ?2", params![session, created_at])?;
+        let place = params![session, created_at, id];
+        Ok(older.and(self.sums("session_id = ?1 AND created_at = ?2 AND id <= ?3", place)?))
     }
 
     /// What a session holds behind one place up to another, in sums.
