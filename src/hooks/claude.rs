@@ -82,7 +82,9 @@ pub fn stop(stores: &Stores, payload: &Payload) -> Result<(), Failure> {
     capture.commit()?;
     let has_earlier = known.is_some_and(|known| known.has_receipt);
     let new = receipts::new_ones(locked.store(), &target, &origin, &pairs, has_earlier)?;
-    locked.append(new)?;
+    locked.append(new.receipts)?;
+    // A pair that may yet get a receipt has to be looked at again.
+    let captured = captured.filter(|_| !new.passed_over);
     if let Some(cache) = cache {
         let has_receipt = has_earlier || pairs.iter().any(|pair| receipts::has(locked.store(), &origin, pair));
         reached.followed.store(cache);
