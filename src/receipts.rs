@@ -28,6 +28,7 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
@@ -96,14 +97,16 @@ impl Place {
         state_home.join("throughline/completed-turn-receipts")
     }
 
-    /// The places of all projects that have a store, in no order.
-    #[must_use]
-    pub fn all(state_home: &Path) -> Vec<Place> {
+    /// The places of all projects that have a store, in the order of their digests.
+    ///
+    /// # Errors
+    ///
+    /// The directory is there and cannot be listed.
+    pub fn all(state_home: &Path) -> io::Result<Vec<Place>> {
         let project = |name: OsString| Digest::from_hex(name.to_str()?.strip_suffix(STORE)?);
-        names(&Place::directory(state_home))
-            .filter_map(project)
-            .map(|project| Place::new(state_home, project))
-            .collect()
+        let mut projects: Vec<Digest> = names(&Place::directory(state_home))?.into_iter().filter_map(project).collect();
+        projects.sort_unstable();
+        Ok(projects.into_iter().map(|project| Place::new(state_home, project)).collect())
     }
 
     /// The stores of all projects, and their locks, in no order.
@@ -115,7 +118,14 @@ impl Place {
             let project = name.strip_suffix(STORE).or_else(|| name.strip_suffix(LOCK));
             project.and_then(Digest::from_hex).is_some()
         };
-        names(&directory).filter(is_ours).map(|name| directory.join(name)).collect()
+        let names = names(&directory).unwrap_or_default();
+        names.into_iter().filter(is_ours).map(|name| directory.join(name)).collect()
+    }
+
+    /// The digest of the project's path.
+    #[must_use]
+    pub fn project(&self) -> Digest {
+        self.project
     }
 
     /// The path of the store.
@@ -392,9 +402,12 @@ struct ReceiptJson<'a> {
     sequence: i64,
 }
 
-/// The names in a directory; none when it cannot be listed.
-fn names(directory: &Path) -> impl Iterator<Item = OsString> {
-    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name())
+/// The names in a directory; none when there is no such directory.
+fn names(directory: &Path) -> io::Result<Vec<OsString>> {
+    match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => Ok(entries?.flatten().map(|entry| entry.file_name()).collect()),
+    }
 }
 
 fn parse_store(project: Digest, text: &[u8]) -> Option<Store> {

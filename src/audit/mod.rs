@@ -30,12 +30,10 @@ pub mod transcripts;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 
 use rayon::prelude::*;
-use throughline_parsers::text::Digest;
 
 use self::families::Families;
 use self::gather::{Gathered, Reader, gather};
@@ -201,24 +199,14 @@ impl<'a> Audit<'a> {
 
     /// The stores of receipts.
     fn receipts(&mut self) -> Vec<Receipts> {
+        let places = Place::all(&self.stores.state_home).unwrap_or_else(|error| {
+            self.unreadable.push(Unreadable::new(&Place::directory(&self.stores.state_home), error));
+            Vec::new()
+        });
         let mut found = Vec::new();
-        let folder = Place::directory(&self.stores.state_home);
-        let entries = match fs::read_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return found,
-            Err(error) => {
-                self.unreadable.push(Unreadable::new(&folder, error));
-                return found;
-            }
-            Ok(entries) => entries,
-        };
-        let digest = |name: &str| Digest::from_hex(name.strip_suffix(".json")?);
-        let mut projects: Vec<Digest> =
-            entries.flatten().filter_map(|entry| digest(entry.file_name().to_str()?)).collect();
-        projects.sort_unstable();
-        for project in projects {
-            let place = Place::new(&self.stores.state_home, project);
+        for place in places {
             match place.load() {
-                Ok(Some(store)) => found.push(Receipts { project, store }),
+                Ok(Some(store)) => found.push(Receipts { project: place.project(), store }),
                 Ok(None) => {}
                 Err(error) => self.unreadable.push(Unreadable::new(&place.path(), error)),
             }

@@ -242,7 +242,7 @@ pub fn project(key: &Key, threads: Vec<Family<'_>>, present: &HashMap<String, Op
 fn candidate(thread: &Thread<'_>) -> Option<Candidate> {
     let completed_at = thread.pairs.last()?.at;
     // Only where its chain ends in time, and its name, decide.
-    let end = End { length: thread.pairs.len(), digest: Digest::of(""), completed_at };
+    let end = End { length: thread.pairs.len(), digest: Digest([0; 32]), completed_at };
     Some(Candidate::ending(thread.host, Digest::of(&thread.id), end, thread.session.clone()))
 }
 
