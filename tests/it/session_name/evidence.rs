@@ -3,8 +3,11 @@
 use std::cell::Cell;
 use std::fs;
 
+use memchr::memmem;
 use proptest::prelude::*;
 use serde_json::json;
+use throughline_parsers::claude::Transcript;
+use throughline_parsers::lines::Spelling;
 
 use super::{BLOCK, Named, Step, assert_allowed, assert_unchecked, logged, missing, observed, refusal};
 use crate::home::Home;
@@ -94,6 +97,17 @@ fn a_later_sighting_counts_where_no_reply_was_a_readable_mismatch() {
     }
 }
 
+/// The lines that are read. A row of no interest in the host's own spelling hides what stands behind it in its line, unless
+/// that begins as rows of the conversation do.
+fn without_passed_over(transcript: &[u8]) -> Vec<u8> {
+    let is_read = |line: &&[u8]| {
+        let row = line.strip_suffix(b"\n").unwrap_or(line);
+        let is_row = row.len() == line.len() || row.ends_with(b"}");
+        !Transcript::is_passed_over(row) || !is_row || memmem::find(&row[1..], Transcript::ROW_START).is_some()
+    };
+    transcript.split_inclusive(|byte| *byte == b'\n').filter(is_read).collect::<Vec<_>>().concat()
+}
+
 /// A tool, or the end of a turn, is refused only where the model says `absent`; and there it is. The transcript is large
 /// enough that each scan goes on where one before it has ended, if that still stands there.
 #[test]
@@ -110,7 +124,7 @@ fn on_random_transcripts_only_what_the_model_calls_absent_is_refused() {
             let bytes = [&begun[..], &rows.0[..len]].concat();
             fs::write(&named.session.path, &bytes).unwrap();
             fs::write(named.state_path(), &fresh).unwrap();
-            let (status, reason) = naive_name::check(&bytes, NAME);
+            let (status, reason) = naive_name::check(&without_passed_over(&bytes), NAME);
             for output in [named.before_tool(), named.stop(false)] {
                 prop_assert_eq!(refusal(&output).is_some(), status == "absent", "{:?} {:?}", status, reason);
             }
