@@ -17,6 +17,9 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Where each path leads; `None` for one that is no project's. Those that do not answer are not in there.
 pub type Places<T = Resolved> = HashMap<String, Option<T>>;
 
+/// Work that need not be done, and may be left behind.
+pub type Then = Box<dyn FnOnce() + Send>;
+
 /// Follows a path.
 type Resolve<T> = fn(&str) -> Option<T>;
 
@@ -31,21 +34,31 @@ pub struct Resolving<T = Resolved> {
 impl Resolving {
     /// Begins with these paths.
     pub fn start(paths: Vec<String>) -> Self {
-        Self::start_with(paths, |path| Resolved::new(Path::new(path)))
+        Self::start_then(paths, None)
+    }
+
+    /// The same, and when they have answered, the thread that was started for them does something else yet.
+    pub fn start_then(paths: Vec<String>, then: Option<Then>) -> Self {
+        Self::start_all(paths, |path| Resolved::new(Path::new(path)), then)
     }
 }
 
 impl<T: Send + 'static> Resolving<T> {
     /// Begins with these paths, each to be followed so.
     pub fn start_with(paths: Vec<String>, resolve: Resolve<T>) -> Self {
+        Self::start_all(paths, resolve, None)
+    }
+
+    fn start_all(paths: Vec<String>, resolve: Resolve<T>, then: Option<Then>) -> Self {
         let (sender, answers) = mpsc::channel();
         let of_thread = paths.clone();
-        if !paths.is_empty() {
+        if !paths.is_empty() || then.is_some() {
             thread::spawn(move || {
                 for (n, path) in of_thread.iter().enumerate() {
                     // Nobody listens any more when it has taken too long.
                     let _ = sender.send((n, resolve(path)));
                 }
+                then.into_iter().for_each(|then| then());
             });
         }
         Self { paths, answers, resolve }

@@ -1,6 +1,6 @@
 //! The read side of the stores: every system call on rollouts goes through here.
 //!
-//! [`folders`] lists a tree of rollouts, [`mod@file`] opens one and reads it: its identity from the first row, or its turns
+//! [`folders`] lists a tree of rollouts, [`root`] looks at what is in it, [`mod@file`] opens one and reads it: its identity from the first row, or its turns
 //! from all rows that matter. A large file is mapped and read in `parts` by all cores, any other as a `stream` through a
 //! [`buffer`]; both find their way by `stops`, as fast as the processor can, and give the rows to a [`reading`]. What was
 //! read is remembered as a [`checkpoint`]. A [`transcript`] of Claude is read as a stream, and [`followed`] on.
@@ -15,6 +15,7 @@ pub mod followed;
 mod parts;
 mod proof;
 pub mod reading;
+pub mod root;
 pub mod rows;
 pub mod stamps;
 pub mod stops;

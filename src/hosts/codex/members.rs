@@ -6,19 +6,20 @@ use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rayon::prelude::*;
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
 use throughline_parsers::codex::{Meta, Uuid};
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 use throughline_parsers::text::Digest;
 
 use super::super::{Candidate, Need, Needs};
 use super::threads::{File, session};
+use super::unlooked::Unlooked;
 use crate::chain::{Chain, End, Host};
 use crate::paths::Resolved;
 use crate::scan::folders::{Listed, plain};
+use crate::scan::root::Root;
 use crate::scan::stamps::{Moment, Stamps};
 use crate::scan::tree::{Identity, Known, Tree, pack_meta, unpack_meta};
 
@@ -34,7 +35,7 @@ pub struct Members {
     /// The rollouts that do not say yet whose they are: their paths, those of the plain files.
     pub unknown: Vec<PathBuf>,
     /// What the remembered ones stand in.
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
 }
 
 /// One thread.
@@ -64,7 +65,7 @@ pub struct Read {
 
 /// A thread as it is remembered.
 #[derive(Clone, Copy, Debug)]
-struct Record<'b> {
+pub struct Record<'b> {
     /// SHA-256 of the thread's id.
     digest: Digest,
     /// Where its chain ends; `None` when it has no pair, or is not the project's.
@@ -126,7 +127,7 @@ impl Members {
     }
 
     fn record(&self, range: &Range<usize>) -> Option<Record<'_>> {
-        Record::unpack(self.bytes.get(range.clone())?)
+        record_in(&self.bytes, range)
     }
 
     /// The files of a remembered thread, each as it was at the last look.
@@ -142,8 +143,17 @@ impl Members {
 
     /// Whether none of the files of a remembered thread can have changed since the last look.
     pub fn is_unchanged(&self, root: &Root, range: &Range<usize>) -> bool {
-        let same = |(below, _, stamps, taken): Looked<'_>| stamps.settled(taken) && root.stamps(below) == Some(stamps);
-        self.record(range).is_some_and(|record| record.files().all(|looked| looked.is_some_and(same)))
+        self.record(range).is_some_and(|record| record.is_unchanged(root))
+    }
+
+    /// The remembered ones, to be looked at.
+    pub fn unlooked(&self, root: Root) -> Unlooked {
+        let range = |(n, member): (usize, &Member)| match member {
+            Member::Remembered(range) => Some((n, range.clone())),
+            _ => None,
+        };
+        let ranges = self.members.iter().enumerate().filter_map(range).collect();
+        Unlooked::new(root, Arc::clone(&self.bytes), ranges)
     }
 
     /// All rollouts of the members, and those that may turn out to be: the paths of the plain files.
@@ -249,7 +259,7 @@ impl Members {
             let end = bytes.len() - unpacker.left();
             members.extend((len > 0).then_some(Member::Remembered(end - len..end)));
         }
-        Some(Self { content, cwds, members, unknown: Vec::new(), bytes })
+        Some(Self { content, cwds, members, unknown: Vec::new(), bytes: Arc::new(bytes) })
     }
 
     /// The root and the project that saved members are of.
@@ -258,6 +268,11 @@ impl Members {
         let root = PathBuf::from(OsStr::from_bytes(unpacker.counted()?));
         Some((root, Resolved::from_saved(unpacker.counted()?)))
     }
+}
+
+/// A record among the bytes of all.
+pub fn record_in<'b>(bytes: &'b [u8], range: &Range<usize>) -> Option<Record<'b>> {
+    Record::unpack(bytes.get(range.clone())?)
 }
 
 /// What the files of a thread are, and what they say.
@@ -298,6 +313,16 @@ impl<'b> Record<'b> {
         Some(Self { digest, end, said, looked: unpacker.raw(unpacker.left())? })
     }
 
+    /// Whether none of its files can have changed since the last look.
+    pub fn is_unchanged(self, root: &Root) -> bool {
+        let is_still = |below: &[u8], stamps| {
+            let found = root.look_at(Path::new(OsStr::from_bytes(below)));
+            matches!(found, Ok(Some(found)) if found.is_file() && found.stamps == stamps)
+        };
+        let same = |(below, _, stamps, taken): Looked<'_>| stamps.settled(taken) && is_still(below, stamps);
+        self.files().all(|looked| looked.is_some_and(same))
+    }
+
     /// Its files; `None` where the record is none.
     fn files(self) -> impl Iterator<Item = Option<Looked<'b>>> {
         let (mut said, mut looked) = (Unpacker::new(self.said), Unpacker::new(self.looked));
@@ -328,21 +353,5 @@ impl Pack for End {
     fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
         let length = unpacker.index().filter(|length| *length > 0)?;
         Some(Self { length, digest: Digest::unpack(unpacker)?, completed_at: unpacker.signed()? })
-    }
-}
-
-/// An open sessions root: files below it are looked at without a walk along the path to it.
-#[derive(Debug)]
-pub struct Root(OwnedFd);
-
-impl Root {
-    /// Opens a root; `None` when it is not there.
-    pub fn open(path: &Path) -> Option<Self> {
-        rustix::fs::open(path, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok().map(Self)
-    }
-
-    fn stamps(&self, below: &[u8]) -> Option<Stamps> {
-        let found = Stamps::of_path(self.0.as_fd(), Path::new(OsStr::from_bytes(below))).ok()??;
-        found.is_file().then_some(found.stamps)
     }
 }

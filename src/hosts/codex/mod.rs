@@ -10,36 +10,41 @@ mod members;
 pub mod survey;
 pub mod texts;
 pub mod threads;
+mod unlooked;
 pub mod verify;
 
 use std::collections::HashSet;
 use std::io;
-use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use throughline_parsers::codex::{Meta, Uuid};
 use throughline_parsers::text::Digest;
 
 pub use self::members::Members;
-use self::members::{Member, Read, Root};
+use self::members::{Member, Read};
 pub use self::threads::session;
 use self::threads::{Failure, File, Line, ReadChain};
+use self::unlooked::Unlooked;
 use super::{Candidate, Need, Needs};
 use crate::cache::{About, Name};
 use crate::chain::{Chain, Host};
 use crate::error::Error;
 use crate::paths::Resolved;
-use crate::resolving::Resolving;
+use crate::resolving::{Resolving, Then};
 use crate::scan::checkpoint::Reader;
 use crate::scan::file::{Mapping, Rollout};
+use crate::scan::root::Root;
 use crate::scan::tree::{Identity, Known, Look, Table, Tree};
 use crate::stores::Stores;
 
 /// How often a store is read anew that changes in ways that logs do not: files replaced between two looks at them.
 const TRIES: usize = 5;
-/// So many files are worth a second core.
+/// So many members, or folders, are worth a thread that looks at some of them: about as long it takes to start one.
+const MANY: usize = 128;
+/// So many members are worth all cores where these are at work anyhow.
 const MANY_FILES: usize = 1500;
 
 /// The root threads of the project that have completed pairs, those of which something is needed.
@@ -124,6 +129,8 @@ struct Gathered {
     members: Members,
     /// They are not as they are remembered.
     changed: bool,
+    /// The members that can have changed, if they were looked at.
+    suspected: Option<Vec<usize>>,
     /// The tree, if it was looked at.
     learned: Option<Learned>,
 }
@@ -162,9 +169,9 @@ struct Project<'p> {
 
 impl Project<'_> {
     fn look_for(self, suspects: &HashSet<PathBuf>, needs: Needs<'_>) -> Result<Found, Failure> {
-        let Gathered { mut members, mut changed, learned } = self.gather(suspects)?;
-        let mut read = || {
-            let suspects = self.look(&mut members)?;
+        let Gathered { mut members, mut changed, suspected, learned } = self.gather(suspects)?;
+        let read = || {
+            let suspects = self.look(&mut members, suspected)?;
             let read = suspects.is_empty() && self.read_unread(&mut members)?;
             Ok::<_, Failure>((suspects, read))
         };
@@ -211,10 +218,11 @@ impl Project<'_> {
         let table = trusted.and_then(|cache| cache.load(&root_name(self.root))?.next_block());
         if let (Some(members), Some(table)) = (&mut remembered, &table)
             && suspects.is_empty()
-            && let Some(table) = self.still_holds(members, table)
+            && let Some((table, suspected)) = self.still_holds(members, table)
         {
-            members.unknown = table.into_unknown();
-            return Ok(Gathered { members: remembered.unwrap_or_default(), changed: false, learned: None });
+            members.unknown = table.unknown(self.root);
+            let members = remembered.unwrap_or_default();
+            return Ok(Gathered { members, changed: false, suspected, learned: None });
         }
         let mut earlier = known_tree(self.reader, self.root);
         earlier.iter_mut().for_each(|tree| tree.doubt(self.resolved));
@@ -222,30 +230,43 @@ impl Project<'_> {
         let Learned { tree, content } = &learned;
         let changed = remembered.as_ref().is_none_or(|members| members.content != *content);
         let members = Members::gather(self.root, tree, *content, self.resolved, remembered);
-        Ok(Gathered { members, changed, learned: Some(learned) })
+        Ok(Gathered { members, changed, suspected: None, learned: Some(learned) })
     }
 
-    /// The table of the tree, if the members can only be those that are remembered.
-    fn still_holds(self, members: &Members, table: &[u8]) -> Option<Table> {
+    /// The table of the tree, if the members can only be those that are remembered; and if these are many, those of them
+    /// that can have changed.
+    fn still_holds<'t>(self, members: &Members, table: &'t [u8]) -> Option<(Table<'t>, Option<Vec<usize>>)> {
+        let table = Table::unpack(self.root, table).filter(|table| table.content == members.content)?;
+        let root = Root::open(self.root)?;
         // The working directories are resolved at every read, on the other core.
         // (The project itself was followed just now.)
         let is_other = |cwd: &&String| cwd.as_bytes() != self.resolved.as_bytes();
-        let resolving = Resolving::start(members.cwds.iter().filter(is_other).cloned().collect());
-        let table = Table::unpack(self.root, table);
-        let table = table.filter(|table| table.content == members.content && table.holds(self.root, self.reader.now));
+        let others = members.cwds.iter().filter(is_other).cloned().collect();
+        let unlooked = match members.members.len() >= MANY {
+            true => Some(Arc::new(members.unlooked(Root::open(self.root)?))),
+            false => None,
+        };
+        let look = |unlooked: Arc<Unlooked>| Box::new(move || unlooked.look()) as Then;
+        let resolving = Resolving::start_then(others, unlooked.clone().map(look));
+        let holds = table.holds(&root, self.reader.now);
+        if let Some(unlooked) = unlooked.as_ref().filter(|_| !holds) {
+            unlooked.forget();
+        }
+        let suspected = unlooked.as_ref().filter(|_| holds).map(|unlooked| unlooked.changed());
         let places = resolving.wait();
         let is_inside = |cwd: &String| {
             places.get(cwd).is_some_and(|place| place.as_ref().is_some_and(|place| place.is_inside(self.resolved)))
         };
-        table.filter(|_| members.cwds.iter().filter(is_other).all(is_inside))
+        (holds && members.cwds.iter().filter(is_other).all(is_inside)).then_some((table, suspected))
     }
 
     /// Looks which of the remembered members can have changed: those are to be read. Gives the files that say something else
     /// than they said.
-    fn look(self, members: &mut Members) -> Result<HashSet<PathBuf>, Failure> {
+    fn look(self, members: &mut Members, suspected: Option<Vec<usize>>) -> Result<HashSet<PathBuf>, Failure> {
         let mut suspects = HashSet::new();
-        for (n, range) in self.changed(members) {
-            let mut files = members.files(self.root, &range).ok_or(Failure::Changed)?;
+        for n in suspected.unwrap_or_else(|| self.changed(members)) {
+            let Member::Remembered(range) = &members.members[n] else { continue };
+            let mut files = members.files(self.root, range).ok_or(Failure::Changed)?;
             for file in &mut files {
                 if !self.look_at(file)? {
                     suspects.insert(file.listed.path.clone());
@@ -257,16 +278,13 @@ impl Project<'_> {
     }
 
     /// The remembered members that can have changed.
-    fn changed(self, members: &Members) -> Vec<(usize, Range<usize>)> {
+    fn changed(self, members: &Members) -> Vec<usize> {
         let Some(root) = Root::open(self.root) else { return Vec::new() };
-        let changed = |(n, member): (usize, &Member)| match member {
-            Member::Remembered(range) if !members.is_unchanged(&root, range) => Some((n, range.clone())),
-            _ => None,
-        };
-        match members.members.len() < MANY_FILES {
-            true => members.members.iter().enumerate().filter_map(changed).collect(),
-            false => members.members.par_iter().enumerate().filter_map(changed).collect(),
+        let unlooked = members.unlooked(root);
+        if members.members.len() >= MANY_FILES {
+            rayon::broadcast(|_| unlooked.look());
         }
+        unlooked.changed()
     }
 
     /// Looks at the first row of a file; false when it says something else than it said.
@@ -328,9 +346,9 @@ fn known_tree(reader: Reader<'_>, root: &Path) -> Option<Tree> {
 
 /// Whether the tree below a root can only be the one of this content.
 fn root_holds(reader: Reader<'_>, root: &Path, content: u64) -> bool {
-    let table = reader.trusted().and_then(|cache| cache.load(&root_name(root))?.next_block());
-    let table = table.and_then(|table| Table::unpack(root, &table));
-    table.is_some_and(|table| table.content == content && table.holds(root, reader.now))
+    let saved = reader.trusted().and_then(|cache| cache.load(&root_name(root))?.next_block());
+    let table = saved.as_deref().and_then(|saved| Table::unpack(root, saved)).filter(|table| table.content == content);
+    table.is_some_and(|table| Root::open(root).is_some_and(|root| table.holds(&root, reader.now)))
 }
 
 fn root_name(root: &Path) -> Name {
@@ -351,17 +369,23 @@ fn files_of(tree: &Tree, thread: Uuid) -> Vec<File> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::cache::Cache;
     use std::fs;
+    use std::time::Duration;
 
     const THREAD: &str = "019c0000-0000-7000-8000-000000000001";
 
     /// Writes a rollout of `project` with a turn that completes in each of these seconds.
     fn write(folder: &Path, project: &Path, seconds: &[u32]) {
+        write_thread(folder, THREAD, project, seconds);
+    }
+
+    fn write_thread(folder: &Path, thread: &str, project: &Path, seconds: &[u32]) {
         let row = |kind: &str, payload: String, second: u32| {
             let time = format!("2026-07-01T00:00:{second:02}.000Z");
             format!("{{\"timestamp\":\"{time}\",\"type\":\"{kind}\",\"payload\":{payload}}}\n")
         };
-        let mut text = row("session_meta", format!("{{\"id\":\"{THREAD}\",\"cwd\":{:?}}}", project), 0);
+        let mut text = row("session_meta", format!("{{\"id\":\"{thread}\",\"cwd\":{:?}}}", project), 0);
         for second in seconds {
             for event in [
                 "task_started\"",
@@ -373,7 +397,7 @@ mod tests {
             }
         }
         fs::create_dir_all(folder).unwrap();
-        fs::write(folder.join(format!("rollout-2026-07-01T00-00-00-{THREAD}.jsonl")), text).unwrap();
+        fs::write(folder.join(format!("rollout-2026-07-01T00-00-00-{thread}.jsonl")), text).unwrap();
     }
 
     #[test]
@@ -387,5 +411,44 @@ mod tests {
         let found = candidates(&stores, &project, Mapping::Never, &|_, _, _| Need::Chain).unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].end.length, 2);
+    }
+
+    /// Of so many members others are looked at by another thread.
+    #[test]
+    fn of_many_members_the_one_that_has_changed_is_found() {
+        let home = tempfile::tempdir().unwrap();
+        // A while after the files were written, when their stamps tell.
+        let plain = Stores::below(home.path());
+        let cache = Cache::below(&home.path().join("cache")).ahead_by(Duration::from_secs(10));
+        let stores = Stores { cache: Some(cache), ..plain };
+        let (sessions, inside) = (stores.sessions_root(), home.path().join("inside"));
+        fs::create_dir(&inside).unwrap();
+        let thread = |n: usize| format!("019c0000-0000-7000-8000-{n:012}");
+        let write_nth = |n: usize, seconds: &[u32]| {
+            write_thread(&sessions.join(format!("2026/07/{}", n % 9)), &thread(n), &inside, seconds);
+        };
+        let members = MANY + 40;
+        (0..members).for_each(|n| write_nth(n, &[5]));
+        let project = Resolved::new(home.path()).unwrap();
+        let completed = || {
+            let found = candidates(&stores, &project, Mapping::Never, &|_, _, _| Need::Chain).unwrap();
+            stores.finish();
+            let mut ends: Vec<_> = found.iter().map(|found| (found.session.clone(), found.end.length)).collect();
+            ends.sort();
+            ends
+        };
+        let mut expected: Vec<_> = (0..members).map(|n| (session(thread(n).parse().unwrap()), 1)).collect();
+        expected.sort();
+        assert_eq!(completed(), expected);
+        for n in [0, 17, members - 1] {
+            write_nth(n, &[5, 6, 7]);
+            let of_thread = session(thread(n).parse().unwrap());
+            expected.iter_mut().find(|(session, _)| *session == of_thread).unwrap().1 = 3;
+            assert_eq!((completed(), completed()), (expected.clone(), expected.clone()));
+        }
+        // The working directory leads elsewhere now: none is the project's.
+        fs::remove_dir(&inside).unwrap();
+        std::os::unix::fs::symlink("/", &inside).unwrap();
+        assert_eq!(completed(), []);
     }
 }

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 
 use throughline_parsers::codex::Uuid;
 
-use super::members::{Member, Members, Root};
+use super::members::{Member, Members};
 use super::threads::{Failure, File, Line};
 use super::{Project, files_of, root_name};
 use crate::cache::Cache;
 use crate::paths::Resolved;
 use crate::scan::checkpoint::{Checkpoint, Reader};
 use crate::scan::file::{Mapping, Rollout};
+use crate::scan::root::Root;
 use crate::scan::tree::{Identity, Look, Tree};
 
 /// What a comparison came to.
@@ -184,7 +185,7 @@ impl Compared<'_> {
         let Self { project, remembered, anew } = *self;
         let members = remembered.members.len();
         // A file that says something else now makes a read look at all of them.
-        let all_hold = project.look(looked_at)?.is_empty() && all_hold;
+        let all_hold = project.look(looked_at, None)?.is_empty() && all_hold;
         let (known, found) = (self.files(remembered), self.files(anew));
         let mut differing = BTreeSet::new();
         if all_hold {

@@ -6,7 +6,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rustix::fs::CWD;
 use throughline_parsers::codex::Meta;
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 use xxhash_rust::xxh3::xxh3_64;
@@ -14,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{Folder, Identity, Known, LOOK_AGAIN, Place, Tree, is_due};
 use crate::paths::Resolved;
 use crate::scan::folders::{self, Listed};
+use crate::scan::root::Root;
 use crate::scan::stamps::{Moment, Stamps};
 
 impl Tree {
@@ -104,7 +104,9 @@ impl Tree {
             places.insert(cwd, place);
         }
         let mut folders = Vec::new();
-        for (path, stamps, taken) in table.folders {
+        for entry in table.entries().take(table.folders) {
+            let (below, stamps, taken) = entry?;
+            let path = if below.as_os_str().is_empty() { root.to_path_buf() } else { root.join(below) };
             let looked = Moment::unpack(&mut unpacker)?;
             let mut rollouts = Vec::new();
             for _ in 0..unpacker.number()? {
@@ -123,36 +125,33 @@ impl Tree {
     }
 }
 
-/// The first part of a saved tree.
-#[derive(Debug)]
-pub struct Table {
+/// The first part of a saved tree, in the bytes that it was saved as: of these nothing is kept that a poll does not need.
+#[derive(Clone, Copy, Debug)]
+pub struct Table<'b> {
     /// A digest of what there is.
     pub content: u64,
     next_look: Moment,
-    folders: Vec<(PathBuf, Stamps, Moment)>,
-    /// Rollouts that could not be identified yet.
-    unknown: Vec<(PathBuf, Stamps, Moment)>,
+    /// How many folders there are.
+    folders: usize,
+    /// How many rollouts that could not be identified yet.
+    unknown: usize,
+    /// The folders, and then these rollouts.
+    entries: &'b [u8],
 }
 
-impl Table {
+/// Where it is below the root, what it was, and when.
+type Entry<'b> = (&'b Path, Stamps, Moment);
+
+impl<'b> Table<'b> {
     /// Reads a table; `None` when it is none, or another root's.
-    pub fn unpack(root: &Path, bytes: &[u8]) -> Option<Self> {
+    pub fn unpack(root: &Path, bytes: &'b [u8]) -> Option<Self> {
         let mut unpacker = Unpacker::new(bytes);
         if unpacker.counted()? != root.as_os_str().as_bytes() {
             return None;
         }
         let (content, next_look) = (unpacker.number()?, Moment::unpack(&mut unpacker)?);
         let (folders, unknown) = (unpacker.index()?, unpacker.index()?);
-        let mut entries = |count: usize| {
-            let mut entries = Vec::new();
-            for _ in 0..count {
-                let below = Path::new(std::ffi::OsStr::from_bytes(unpacker.counted()?));
-                let path = if below.as_os_str().is_empty() { root.to_path_buf() } else { root.join(below) };
-                entries.push((path, Stamps::unpack(&mut unpacker)?, Moment::unpack(&mut unpacker)?));
-            }
-            Some(entries)
-        };
-        Some(Self { content, next_look, folders: entries(folders)?, unknown: entries(unknown)? })
+        Some(Self { content, next_look, folders, unknown, entries: unpacker.raw(unpacker.left())? })
     }
 
     /// The root that a table is of.
@@ -160,23 +159,38 @@ impl Table {
         Some(PathBuf::from(std::ffi::OsStr::from_bytes(Unpacker::new(bytes).counted()?)))
     }
 
+    /// The folders and then the rollouts that could not be identified; `None` where one cannot be read.
+    fn entries(self) -> impl Iterator<Item = Option<Entry<'b>>> {
+        let mut unpacker = Unpacker::new(self.entries);
+        let mut entry = move || {
+            let below = Path::new(std::ffi::OsStr::from_bytes(unpacker.counted()?));
+            Some((below, Stamps::unpack(&mut unpacker)?, Moment::unpack(&mut unpacker)?))
+        };
+        let (mut left, mut whole) = (self.folders.saturating_add(self.unknown), true);
+        std::iter::from_fn(move || {
+            left = left.checked_sub(1).filter(|_| whole)?;
+            let entry = entry();
+            whole = entry.is_some();
+            Some(entry)
+        })
+    }
+
     /// The paths of the rollouts that could not be identified, those of the plain files.
-    pub fn into_unknown(self) -> Vec<PathBuf> {
-        self.unknown.into_iter().map(|(path, ..)| folders::plain(path)).collect()
+    pub fn unknown(self, root: &Path) -> Vec<PathBuf> {
+        let unknown = self.entries().skip(self.folders).flatten();
+        unknown.map(|(below, ..)| folders::plain(root.join(below))).collect()
     }
 
     /// Whether the tree can only be as it was saved.
-    pub fn holds(&self, root: &Path, now: Moment) -> bool {
+    pub fn holds(self, root: &Root, now: Moment) -> bool {
         let soon = Moment(self.next_look.0.saturating_sub(LOOK_AGAIN.as_nanos() as i64));
         if now >= self.next_look || (self.next_look.0 != i64::MAX && is_due(soon, now)) {
             return false;
         }
-        let same = |path: &Path, stamps: &Stamps, taken: Moment| {
-            let found = if path == root { Stamps::of_linked(path) } else { Stamps::of_path(CWD, path) };
-            stamps.settled(taken) && matches!(found, Ok(Some(found)) if found.stamps == *stamps)
+        let same = |(below, stamps, taken): Entry<'_>| {
+            stamps.settled(taken) && matches!(root.look_at(below), Ok(Some(found)) if found.stamps == stamps)
         };
-        let mut entries = self.folders.iter().chain(&self.unknown);
-        !self.folders.is_empty() && entries.all(|(path, stamps, taken)| same(path, stamps, *taken))
+        self.folders > 0 && self.entries().all(|entry| entry.is_some_and(same))
     }
 }
 
