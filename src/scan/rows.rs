@@ -134,18 +134,16 @@ impl Rows {
 
     fn group_holds(&self, n: usize, read: &impl ReadAt, buffer: &mut Vec<u8>) -> bool {
         let Some(rows) = self.rows_of(n) else { return false };
-        let prints = match near(&rows) {
-            Some((start, len)) => {
-                buffer.resize(len, 0);
-                if !read(start, buffer) {
-                    return false;
-                }
-                let print = |row: &RowRef| Some(print_of(&buffer[(row.offset - start) as usize..][..row.len as usize]));
-                rows.iter().map(print).reduce(both)
+        let (mut rest, mut print) = (&rows[..], None);
+        while !rest.is_empty() {
+            let (together, behind) = rest.split_at(near(rest).max(1));
+            for found in prints_of(together, read, buffer) {
+                let Some(found) = found else { return false };
+                print = Some(print.map_or(found, |print| joined(print, found)));
             }
-            None => rows.iter().map(|row| print_at(*row, read, buffer)).reduce(both),
-        };
-        prints.flatten() == Some(self.groups[n].print)
+            rest = behind;
+        }
+        print == Some(self.groups[n].print)
     }
 
     /// Where the rows of a group stand; `None` where they cannot.
@@ -162,15 +160,22 @@ impl Rows {
     }
 }
 
-/// Where rows begin and how many bytes they take, if these are few.
-fn near(rows: &[RowRef]) -> Option<(u64, usize)> {
-    let (first, last) = (rows.first()?, rows.last()?);
-    let len = last.span().end.checked_sub(first.offset).filter(|len| *len <= NEAR)?;
-    Some((first.offset, len as usize))
+/// How many of these rows, the first ones, lie near to each other: a message often stands there in both shapes.
+fn near(rows: &[RowRef]) -> usize {
+    let start = rows.first().map_or(0, |row| row.offset);
+    rows.iter().take_while(|row| row.span().end - start <= NEAR).count()
 }
 
-fn both(one: Option<Print>, next: Option<Print>) -> Option<Print> {
-    Some(joined(one?, next?))
+/// The prints of rows that lie near to each other, or of a single one; `None` for what cannot be read.
+fn prints_of(rows: &[RowRef], read: &impl ReadAt, buffer: &mut Vec<u8>) -> SmallVec<[Option<Print>; GROUP]> {
+    let [first, .., last] = rows else {
+        return rows.iter().map(|row| print_at(*row, read, buffer)).collect();
+    };
+    buffer.resize((last.span().end - first.offset) as usize, 0);
+    if !read(first.offset, buffer) {
+        return SmallVec::from_slice(&[None]);
+    }
+    rows.iter().map(|row| Some(print_of(&buffer[(row.offset - first.offset) as usize..][..row.len as usize]))).collect()
 }
 
 /// How many bytes a group takes.
