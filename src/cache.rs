@@ -18,14 +18,14 @@ use rustix::fs::{Timespec, Timestamps};
 use throughline_parsers::text::Digest;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::private_file::{self, Durability};
+use crate::private_file::{self, Durability, Part};
 use crate::scan::stamps::Moment;
 
 /// The directory of this program among those of other caches.
 const DIRECTORY: &str = "throughline";
 /// What every file begins with. Another format has another one, and so has another release: it may make something else of
 /// the same rows, and what is remembered would hide that for ever.
-const MAGIC: &[u8] = concat!("tl-mem03 ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
+const MAGIC: &[u8] = concat!("tl-mem04 ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 /// All files together take at most so many bytes.
 pub const MOST_BYTES: u64 = 64 << 20;
 /// A larger file is not kept: it would push out too many others.
@@ -35,6 +35,8 @@ const OF_AUDITS: &str = "throughline-audit";
 /// What audits remember takes at most so many bytes.
 pub const MOST_BYTES_OF_AUDITS: u64 = 256 << 20;
 const LARGEST_OF_AUDITS: u64 = 64 << 20;
+/// Of a long rollout so many turns stay at hand: many pages of them, and few enough for a poll.
+const RECENT_TURNS: usize = 256;
 /// A file that is used is marked as such once in so long, and as often what was left behind is looked for.
 const PERIOD: Duration = Duration::from_secs(600);
 /// Of what is left of the room one process takes at most this part before it looks again: others take theirs meanwhile.
@@ -49,6 +51,7 @@ pub struct Cache {
     ahead: Duration,
     most_bytes: u64,
     largest: u64,
+    recent_turns: usize,
     room: Room,
     aside: Aside,
 }
@@ -142,12 +145,16 @@ impl Name {
 impl Cache {
     /// The cache in this directory of caches; absent ones are made when something is stored.
     pub fn below(caches: impl AsRef<Path>) -> Self {
-        let directory = caches.as_ref().join(DIRECTORY);
+        Self::in_directory(caches.as_ref().join(DIRECTORY))
+    }
+
+    fn in_directory(directory: PathBuf) -> Self {
         Self {
             directory,
             ahead: Duration::ZERO,
             most_bytes: MOST_BYTES,
             largest: LARGEST,
+            recent_turns: RECENT_TURNS,
             room: Room::default(),
             aside: Aside::default(),
         }
@@ -158,12 +165,23 @@ impl Cache {
     pub fn of_audits(&self, caches: impl AsRef<Path>) -> Self {
         let directory = caches.as_ref().join(OF_AUDITS);
         let (most_bytes, largest) = (MOST_BYTES_OF_AUDITS, LARGEST_OF_AUDITS);
-        Self { directory, most_bytes, largest, ahead: self.ahead, room: Room::default(), aside: Aside::default() }
+        Self { most_bytes, largest, ahead: self.ahead, ..Self::in_directory(directory) }
     }
 
     /// The same as if the clock stood so much later: for tests of what time changes.
     pub fn ahead_by(self, ahead: Duration) -> Self {
         Self { ahead, ..self }
+    }
+
+    /// The same cache with so many turns of a long rollout at hand.
+    #[must_use]
+    pub fn with_recent_turns(self, recent_turns: usize) -> Self {
+        Self { recent_turns, ..self }
+    }
+
+    /// How many turns of a long rollout stay at hand.
+    pub fn recent_turns(&self) -> usize {
+        self.recent_turns
     }
 
     /// Where it is.
@@ -188,9 +206,16 @@ impl Cache {
 
     /// Stores blocks under a name, as well as that can be done.
     pub fn store(&self, name: &Name, blocks: &[Vec<u8>]) {
+        self.store_with(name, blocks, None);
+    }
+
+    /// The same, and behind them blocks as they stand in another file about the same.
+    pub fn store_with(&self, name: &Name, blocks: &[Vec<u8>], stored: Option<&Stored>) {
         let heads: Vec<Vec<u8>> = blocks.iter().enumerate().map(|(n, block)| head(name.about, n == 0, block)).collect();
-        let parts: Vec<&[u8]> = heads.iter().zip(blocks).flat_map(|(head, block)| [&head[..], block]).collect();
-        let size = parts.iter().map(|part| part.len() as u64).sum();
+        let parts = heads.iter().zip(blocks).flat_map(|(head, block)| [&head[..], block]).map(Part::Bytes);
+        let stored = stored.map(|stored| Part::Of(&stored.file, stored.start, stored.len));
+        let parts: Vec<Part<'_>> = parts.chain(stored).collect();
+        let size = parts.iter().map(Part::size).sum();
         if size > self.largest {
             return self.forget(name);
         }
@@ -369,11 +394,36 @@ fn checksum(about: About, block: &[u8]) -> u64 {
     xxh3_64(block) ^ about as u64
 }
 
+/// Blocks as they stand in a file of the cache.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    about: About,
+    file: Arc<fs::File>,
+    start: u64,
+    len: u64,
+}
+
+impl Stored {
+    /// The block whose head stands so many bytes behind the first one's, if it is whole.
+    pub fn block(&self, at: u64) -> Option<Vec<u8>> {
+        let (about, file, size) = (self.about, Arc::clone(&self.file), self.start + self.len);
+        Blocks { about, file, size, next: self.start.checked_add(at)? }.next_block()
+    }
+}
+
+/// What a block of so many bytes takes in a file.
+pub fn stored_len(block: u64) -> u64 {
+    block.saturating_add(HEAD)
+}
+
+/// What stands in front of a block takes so many bytes.
+const HEAD: u64 = 16;
+
 /// The blocks of one file, one after the other: each is read and checked when it is asked for.
 #[derive(Debug)]
 pub struct Blocks {
     about: About,
-    file: fs::File,
+    file: Arc<fs::File>,
     size: u64,
     next: u64,
 }
@@ -385,12 +435,23 @@ impl Blocks {
         let mut begin = [0; MAGIC.len() + 1];
         file.read_exact_at(&mut begin, 0).ok()?;
         let next = begin.len() as u64;
-        (begin.starts_with(MAGIC) && begin.ends_with(&[about as u8])).then_some(Self { about, file, size, next })
+        (begin.starts_with(MAGIC) && begin.ends_with(&[about as u8])).then(|| Self {
+            about,
+            file: Arc::new(file),
+            size,
+            next,
+        })
+    }
+
+    /// What follows, so many bytes of blocks, to be read later; `None` when there is not so much.
+    pub fn stored(&self, len: u64) -> Option<Stored> {
+        let fits = self.next.checked_add(len).is_some_and(|end| end <= self.size);
+        fits.then(|| Stored { about: self.about, file: Arc::clone(&self.file), start: self.next, len })
     }
 
     /// The next block, if it is whole.
     pub fn next_block(&mut self) -> Option<Vec<u8>> {
-        let mut head = [0; 16];
+        let mut head = [0; HEAD as usize];
         self.file.read_exact_at(&mut head, self.next).ok()?;
         let [len, sum] = [0, 8].map(|at| u64::from_le_bytes(*head[at..].first_chunk().unwrap_or(&[0; 8])));
         let start = self.next + head.len() as u64;
@@ -424,8 +485,8 @@ mod tests {
         let path = path(&cache, &name(1));
         let bytes = fs::read(&path).unwrap();
         let version = env!("CARGO_PKG_VERSION");
-        assert!(bytes.starts_with(format!("tl-mem03 {version}\n").as_bytes()));
-        let mut other = format!("tl-mem03 {version}0\n").into_bytes();
+        assert!(bytes.starts_with(format!("tl-mem04 {version}\n").as_bytes()));
+        let mut other = format!("tl-mem04 {version}0\n").into_bytes();
         other.extend_from_slice(&bytes[MAGIC.len()..]);
         fs::write(path, other).unwrap();
         assert!(cache.load(&name(1)).is_none());

@@ -100,6 +100,8 @@ pub struct Chain {
     pub thread: Digest,
     /// SHA-256 of the origin session, and what stands in front of a number in the text of a source.
     places: Vec<(Digest, String)>,
+    /// So many pairs in front are not at hand.
+    settled: usize,
     pairs: Vec<Pair>,
     prefixes: Vec<Digest>,
     rolling: Rolling,
@@ -108,8 +110,19 @@ pub struct Chain {
 impl Chain {
     /// A thread without completed pairs.
     pub fn new(host: Host, thread: Digest) -> Self {
+        Self::behind(host, thread, 0)
+    }
+
+    /// A thread of which so many pairs, the first ones, are not at hand. Some that are known have to be
+    /// [pushed](Self::push_known) first.
+    pub fn behind(host: Host, thread: Digest, settled: usize) -> Self {
         let (places, pairs, prefixes) = (Vec::new(), Vec::new(), Vec::new());
-        Self { host, thread, places, pairs, prefixes, rolling: Rolling::default() }
+        Self { host, thread, places, settled, pairs, prefixes, rolling: Rolling::default() }
+    }
+
+    /// The number of pairs in front that are not at hand: of these there are no entries, and no digest up to one of them.
+    pub fn settled(&self) -> usize {
+        self.settled
     }
 
     /// A place for pairs of the same origin session. The source of each is written as this text with its number behind.
@@ -145,18 +158,19 @@ impl Chain {
 
     /// The number of pairs.
     pub fn len(&self) -> usize {
-        self.pairs.len()
+        self.settled + self.pairs.len()
     }
 
     /// Whether there is no pair.
     pub fn is_empty(&self) -> bool {
-        self.pairs.is_empty()
+        self.len() == 0
     }
 
     /// Some of the pairs; those that are not there are left out.
     pub fn entries(&self, range: Range<usize>) -> Vec<Entry> {
-        let end = range.end.min(self.pairs.len());
-        self.pairs[range.start.min(end)..end].iter().map(|pair| self.entry(pair)).collect()
+        debug_assert!(range.start >= self.settled, "what is asked for is at hand");
+        let [start, end] = [range.start, range.end].map(|at| at.saturating_sub(self.settled).min(self.pairs.len()));
+        self.pairs[start.min(end)..end].iter().map(|pair| self.entry(pair)).collect()
     }
 
     /// The digest of a source is made when its entry is asked for: of a long chain few are.
@@ -166,7 +180,7 @@ impl Chain {
         Entry { origin: *origin, user, assistant, completed_at, source: Digest::of(&format!("{source}{number}")) }
     }
 
-    /// The pairs.
+    /// The pairs that are at hand.
     pub fn pairs(&self) -> &[Pair] {
         &self.pairs
     }
@@ -174,10 +188,10 @@ impl Chain {
     /// Where it ends; `None` when it has no pair.
     pub fn end(&self) -> Option<End> {
         let (last, digest) = (self.pairs.last()?, *self.prefixes.last()?);
-        Some(End { length: self.pairs.len(), digest, completed_at: last.completed_at })
+        Some(End { length: self.len(), digest, completed_at: last.completed_at })
     }
 
-    /// The digests of the first pair, the first two, and so on.
+    /// The digests up to the first pair that is at hand, the second one, and so on.
     pub fn prefixes(&self) -> &[Digest] {
         &self.prefixes
     }
@@ -191,7 +205,10 @@ impl Chain {
     pub fn prefix(&self, length: usize) -> Option<Digest> {
         match length {
             0 => Some(Digest::of("")),
-            n => self.prefixes.get(n - 1).copied(),
+            n => {
+                debug_assert!(n > self.settled, "what is asked for is at hand");
+                self.prefixes.get(n.checked_sub(self.settled + 1)?).copied()
+            }
         }
     }
 }

@@ -9,7 +9,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -176,7 +176,26 @@ pub fn open_private(path: &Path) -> Result<Option<File>, Error> {
 ///
 /// The directory is not private, or the system refused.
 pub fn replace(path: &Path, content: &[u8], durability: Durability) -> Result<(), Error> {
-    replace_with_parts(path, &[content], durability)
+    replace_with_parts(path, &[Part::Bytes(content)], durability)
+}
+
+/// A part of a file's content.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'p> {
+    /// These bytes.
+    Bytes(&'p [u8]),
+    /// Bytes of another file: where they begin, and how many.
+    Of(&'p File, u64, u64),
+}
+
+impl Part<'_> {
+    /// How many bytes it has.
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Of(_, _, len) => *len,
+        }
+    }
 }
 
 /// The same with content that lies in parts.
@@ -184,12 +203,15 @@ pub fn replace(path: &Path, content: &[u8], durability: Durability) -> Result<()
 /// # Errors
 ///
 /// The directory is not private, or the system refused.
-pub fn replace_with_parts(path: &Path, parts: &[&[u8]], durability: Durability) -> Result<(), Error> {
+pub fn replace_with_parts(path: &Path, parts: &[Part<'_>], durability: Durability) -> Result<(), Error> {
     let directory = directory_of(path)?;
     check_directory(directory)?;
     let temporary = Temporary::create_beside(path)?;
     for part in parts {
-        sys::write(&temporary.file, part)?;
+        match part {
+            Part::Bytes(bytes) => sys::write(&temporary.file, bytes)?,
+            Part::Of(file, start, len) => copy(file, *start, *len, &temporary.file)?,
+        }
     }
     if durability == Durability::Synced {
         sys::sync(&temporary.file)?;
@@ -200,6 +222,25 @@ pub fn replace_with_parts(path: &Path, parts: &[&[u8]], durability: Durability) 
     }
     if durability == Durability::Synced {
         sys::sync(&File::open(directory)?)?;
+    }
+    Ok(())
+}
+
+/// Appends bytes of one file to another, in the kernel where that can be done.
+fn copy(from: &File, start: u64, len: u64, to: &File) -> io::Result<()> {
+    let (mut at, end) = (start, start + len);
+    while at < end {
+        let left = usize::try_from(end - at).unwrap_or(usize::MAX);
+        match rustix::fs::copy_file_range(from, Some(&mut at), to, None, left) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            // Other file systems cannot.
+            Err(_) => {
+                let mut rest = vec![0; left];
+                from.read_exact_at(&mut rest, at)?;
+                return sys::write(to, &rest);
+            }
+        }
     }
     Ok(())
 }
@@ -541,6 +582,21 @@ mod tests {
         fs::create_dir(root.path().join("directory")).unwrap();
         assert!(replace_like(&root.path().join("directory"), b"", None).is_err());
         assert_eq!(names(root.path()).len(), 2);
+    }
+
+    #[test]
+    fn a_part_can_be_bytes_of_another_file() {
+        let (_root, directory) = store();
+        let (old, new) = (directory.join("old"), directory.join("new"));
+        let long: Vec<u8> = (0..200_000_u32).map(|n| (n * 7) as u8).collect();
+        replace(&old, &long, Durability::Unsynced).unwrap();
+        let file = File::open(&old).unwrap();
+        let parts = [Part::Bytes(b"a"), Part::Of(&file, 3, 150_000), Part::Bytes(b"b"), Part::Of(&file, 9, 0)];
+        replace_with_parts(&new, &parts, Durability::Unsynced).unwrap();
+        assert_eq!(fs::read(&new).unwrap(), [b"a", &long[3..150_003], b"b"].concat());
+        // Where there is not so much nothing is replaced.
+        assert!(replace_with_parts(&new, &[Part::Of(&file, 199_999, 2)], Durability::Unsynced).is_err());
+        assert_eq!(fs::read(&new).unwrap().len(), 150_002);
     }
 
     #[test]

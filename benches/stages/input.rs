@@ -116,7 +116,8 @@ pub static HOME: LazyLock<Home> = LazyLock::new(|| {
 
 /// The project's current thread.
 pub static THREAD: LazyLock<Candidate> = LazyLock::new(|| {
-    let candidates = hosts::candidates(&HOME.stores, &HOME.opened.resolved, Mapping::Never, &|_, _, _| Need::Chain);
+    let candidates =
+        hosts::candidates(&HOME.stores, &HOME.opened.resolved, Mapping::Never, &|_, _, _| Need::Chain { since: 0 });
     let candidates = candidates.unwrap();
     match Current::of(&candidates) {
         Current::Thread(candidate) => candidate.clone(),

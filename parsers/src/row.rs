@@ -41,7 +41,7 @@ impl Pack for RowRef {
     }
 }
 
-/// A message that has to be read again does not stand any more where it stood.
+/// A message that has to be read again does not stand any more where it stood, or turns are asked for that are put aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MissingRow;
 

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
 use spelling::{Json, NO_UTF8, check, object, raw, spelling, texts};
-use throughline_parsers::codex::{Role, RowRef, TurnId, Turns, Uuid, read_line, said_in};
+use throughline_parsers::codex::{Role, RowRef, Settled, TurnId, Turns, Uuid, read_line, said_in};
 use throughline_parsers::json::{self, document};
 use throughline_parsers::lines::{Joiner, LOOKAHEAD, Line, Scanner};
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
@@ -302,6 +302,28 @@ fn read_with_breaks(data: &[u8]) -> Turns {
     turns
 }
 
+/// The same with all turns but the last ones put aside whenever that can be, and taken back where they are needed.
+fn read_with_turns_put_aside(data: &[u8], keep: usize) -> Turns {
+    let (mut turns, mut aside) = (Turns::default(), Vec::new());
+    for row in lines(data).flat_map(|(line, offset, ended)| read_line(line, offset, ended)) {
+        let mut applied = turns.clone();
+        if applied.apply(&row, |at| text_at(data, at)).is_err() {
+            applied = turns;
+            assert!(applied.join(std::mem::take(&mut aside)), "what is put aside is what was");
+            applied.apply(&row, |at| text_at(data, at)).unwrap();
+        }
+        turns = applied;
+        if turns.settled() == Settled::default() {
+            aside = turns.settle(keep, keep / 2);
+        }
+        let mut packer = Packer::default();
+        turns.pack(&mut packer);
+        turns = Turns::unpack(&mut Unpacker::new(&packer.finish())).unwrap();
+    }
+    assert!(turns.join(aside), "what is put aside is what was");
+    turns
+}
+
 /// The same, of the lines that the scanner finds in blocks of this size.
 fn read_in_blocks(data: &[u8], size: usize) -> Turns {
     let (scanner, mut joiner, mut turns) = (<Scanner>::default(), Joiner::default(), Turns::default());
@@ -334,6 +356,7 @@ fn rollouts_are_read_as_the_twin_reads_them() {
             ("at once", read(&data, Turns::default()), &turns),
             ("with texts", read(&data, Turns::keeping_texts()), &turns),
             ("with breaks", read_with_breaks(&data), &turns),
+            ("with turns put aside", read_with_turns_put_aside(&data, size % 4), &turns),
             ("in blocks", read_in_blocks(&data, size), &passed_over),
         ] {
             prop_assert_eq!(seen(&ours), naive_seen(turns), "{}: {}", how, data.escape_ascii());

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use serde::Serialize;
-use throughline::observer::read::{self, Request};
+use throughline::observer::read::{self, MOST_TURNS, Request};
 use throughline::observer::threads;
 use throughline::{Kind, Mapping, Stores};
 
@@ -99,7 +99,7 @@ pub fn read(arguments: &[OsString]) -> ExitCode {
             after: after.as_deref(),
             through: through.as_deref(),
             page: page.as_deref(),
-            limit: limit.map_or(Ok(10), |limit| parse_number(limit, 1..=100))?,
+            limit: limit.map_or(Ok(10), |limit| parse_number(limit, 1..=MOST_TURNS))?,
         };
         if request.page.is_some() && (request.after.is_none() || request.through.is_none()) {
             return Err(Failure::Args);

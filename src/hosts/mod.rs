@@ -38,8 +38,11 @@ pub enum Need {
     Nothing,
     /// Where its chain ends.
     End,
-    /// The whole chain.
-    Chain,
+    /// The chain: the pairs behind `since` of them, and the digests up to so many pairs or more.
+    Chain {
+        /// As many pairs.
+        since: usize,
+    },
 }
 
 /// What is needed of a thread of Codex: asked with SHA-256 of its id, where its chain ends, and whether it is the one that

@@ -10,6 +10,9 @@ use super::cursor::{Cursor, Position};
 use crate::chain::{self, End, Entry, Host};
 use crate::hosts::{Candidate, Current, Need};
 
+/// The most turns of one answer.
+pub const MOST_TURNS: usize = 100;
+
 /// Two cursors as they were given: what the Observer has, and what the series ends with.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursors<'r> {
@@ -43,6 +46,7 @@ pub enum Relation {
 pub struct Asked {
     after: Option<Position>,
     through: Option<Position>,
+    has_after: bool,
     has_through: bool,
 }
 
@@ -54,7 +58,8 @@ impl Asked {
             Cursor::Empty => None,
         };
         let (after, through) = (position(cursors.after), position(cursors.through));
-        Self { after, through, has_through: cursors.through.is_some() }
+        let [has_after, has_through] = [cursors.after, cursors.through].map(|cursor| cursor.is_some());
+        Self { after, through, has_after, has_through }
     }
 
     /// What is asked of a thread of Codex: of those that a cursor names, and of the current one, more than where the chain
@@ -66,7 +71,13 @@ impl Asked {
         let nothing_new = after.is_some_and(is_at_end) && through.is_none_or(is_at_end);
         let is_read = through.is_some() || (current && !self.has_through);
         if (is_read && !nothing_new) || after.is_some_and(|after| !is_at_end(after)) {
-            Need::Chain
+            let since = match after {
+                Some(after) => after.length,
+                // A switch is told from the start.
+                None if self.has_after => 0,
+                None => through.map_or(end.length, |through| through.length).saturating_sub(MOST_TURNS),
+            };
+            Need::Chain { since: through.map_or(since, |through| through.length.min(since)) }
         } else if current || after.is_some() || through.is_some() {
             Need::End
         } else {

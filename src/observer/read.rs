@@ -6,6 +6,7 @@ use serde::Serialize;
 use throughline_parsers::text::{Digest, tail};
 
 use super::Project;
+pub use super::feed::MOST_TURNS;
 use super::feed::{Asked, Broken, Cursors, Relation, Through};
 use super::page::{Page, Series};
 use super::token;
@@ -33,7 +34,7 @@ pub struct Request<'r> {
     pub through: Option<&'r str>,
     /// The page of the series; it needs both cursors.
     pub page: Option<&'r str>,
-    /// The most turns of one answer, 1 to 100.
+    /// The most turns of one answer, 1 to [`MOST_TURNS`].
     pub limit: usize,
 }
 
@@ -134,8 +135,8 @@ fn hex_or_null<S: serde::Serializer>(digest: &Option<Digest>, serializer: S) -> 
 /// Answers a request from the stores.
 ///
 /// # Errors
-/// [`Kind::Input`] when the project is no absolute, existing directory or the page token is not one of this series; the
-/// kinds of the database when bodies are needed and it fails; [`Kind::Internal`] when a store cannot be read. Nothing is
+/// [`Kind::Input`] when the project is no absolute, existing directory, the limit is none, or the page token is not one of
+/// this series; the kinds of the database when bodies are needed and it fails; [`Kind::Internal`] when a store cannot be read. Nothing is
 /// half answered.
 pub fn read(stores: &Stores, request: &Request<'_>, mapping: Mapping) -> Result<Answer, Error> {
     let answer = answer(stores, request, mapping);
@@ -144,6 +145,9 @@ pub fn read(stores: &Stores, request: &Request<'_>, mapping: Mapping) -> Result<
 }
 
 fn answer(stores: &Stores, request: &Request<'_>, mapping: Mapping) -> Result<Answer, Error> {
+    if !(1..=MOST_TURNS).contains(&request.limit) {
+        return Err(Kind::Input.into());
+    }
     let project = Project::open(request.project)?;
     let asked = Asked::of(&project, request.cursors());
     let needs = |thread, end: &End, current| asked.needs(thread, end, current);

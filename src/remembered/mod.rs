@@ -255,7 +255,9 @@ impl Content {
                 let (root, project) = Members::of(&saved)?;
                 Some(Self::Project(root, project, saved))
             }
-            About::Rollout => Checkpoint::unpack(&mut blocks).map(Box::new).map(Self::Rollout),
+            About::Rollout => {
+                Checkpoint::unpack(&mut blocks).and_then(Checkpoint::joined).map(Box::new).map(Self::Rollout)
+            }
             About::Transcript => {
                 let block = blocks.next_block()?;
                 let turns = || Followed::unpack(&block).map(Box::new).map(Self::Turns);

@@ -19,7 +19,7 @@ use throughline_parsers::text::Digest;
 
 use super::file::{Mapping, Rollout};
 use super::folders::Listed;
-use super::proof::Proof;
+use super::proof::{Looked, Proof};
 use super::reading::{Contents, State};
 use super::rows::Rows;
 use super::stamps::{Moment, Stamps};
@@ -27,8 +27,10 @@ use crate::cache::{About, Blocks, Cache, Name};
 use crate::chain::Rolling;
 
 mod anew;
+mod settled;
 
 pub use anew::packed;
+use settled::Settled;
 
 /// A smaller rollout is read as fast as its checkpoint: it gets one only when it is looked at again.
 const WORTH_KEEPING: u64 = 128 << 10;
@@ -54,6 +56,8 @@ pub struct Checkpoint {
     pub state: State,
     /// What its pairs came to in the chain.
     pub chained: Option<Chained<'static>>,
+    /// What is put aside of all that.
+    settled: Option<Settled>,
     proof: Proof,
 }
 
@@ -73,7 +77,7 @@ pub struct Chained<'c> {
     pub onto: (u64, Digest),
     /// The place of the last one's ending among those of the file.
     pub last_order: u64,
-    /// The digests of the chain up to each of them.
+    /// The digests of the chain up to each of them that is not put aside.
     pub prefixes: Cow<'c, [Digest]>,
     /// What the last one rolled on to.
     pub rolling: Rolling,
@@ -104,6 +108,7 @@ pub struct ReadRollout {
     /// What its pairs came to when it was read before.
     pub chained: Option<Chained<'static>>,
     packed: bool,
+    settled: Option<Settled>,
     /// What more a checkpoint of it needs, if it is to get one.
     proof: Option<Proof>,
 }
@@ -120,23 +125,37 @@ impl<'c> Reader<'c> {
         self.cache.filter(|_| !self.distrust)
     }
 
-    /// Reads a rollout, as much of it as is not remembered. `again` says that it was read before. `None` when it is gone.
+    /// Reads a rollout, as much of it as is not remembered. `again` says that it was read before; fewer than `since` pairs
+    /// may be put aside. `None` when it is gone.
     ///
     /// # Errors
     /// It is there and cannot be read.
-    pub fn read(&self, listed: &Listed, end: Option<u64>, again: bool) -> io::Result<Option<ReadRollout>> {
+    pub fn read(
+        &self,
+        listed: &Listed,
+        end: Option<u64>,
+        again: bool,
+        since: usize,
+    ) -> io::Result<Option<ReadRollout>> {
         let of = Of { path: listed.path.clone(), end };
-        let checkpoint = self.trusted().and_then(|cache| Checkpoint::load(cache, &of));
-        let checkpoint = match checkpoint {
+        let load = |since| self.trusted().and_then(|cache| Checkpoint::load(cache, &of, since));
+        let checkpoint = match load(since) {
             Some(checkpoint) if checkpoint.is_whole(listed)? => return Ok(Some(checkpoint.unchanged())),
             checkpoint => checkpoint,
         };
         let Some(rollout) = Rollout::open(listed)? else { return Ok(None) };
         let again = again || checkpoint.is_some();
-        let grown = checkpoint.filter(|checkpoint| checkpoint.has_only_grown(&rollout));
-        let read_on = match grown {
-            Some(checkpoint) => self.read_on(&rollout, checkpoint)?,
-            None => None,
+        let read_on = |checkpoint: Option<Checkpoint>| match checkpoint
+            .filter(|checkpoint| checkpoint.has_only_grown(&rollout))
+        {
+            Some(checkpoint) => self.read_on(&rollout, checkpoint),
+            None => Ok(None),
+        };
+        let has_settled = checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.settled.is_some());
+        let read_on = match read_on(checkpoint)? {
+            // What is put aside may have been asked for.
+            None if has_settled => read_on(load(0))?,
+            read_on => read_on,
         };
         let mut read = match read_on {
             Some(read) => read,
@@ -152,14 +171,18 @@ impl<'c> Reader<'c> {
 
     /// Reads on behind a checkpoint; `None` when that cannot be done after all.
     fn read_on(&self, rollout: &Rollout, checkpoint: Checkpoint) -> io::Result<Option<ReadRollout>> {
-        let Checkpoint { of, stamps, taken, state, chained, proof, .. } = checkpoint;
+        let Checkpoint { of, stamps, taken, state, chained, settled, proof, .. } = checkpoint;
         let Ok(contents) = rollout.read(state, of.end, self.mapping)? else { return Ok(None) };
+        // Which turns are the thread's own is then asked of all of them.
+        if settled.is_some() && contents.copied() {
+            return Ok(None);
+        }
         // One that was found unchanged is stored again only when that makes it certain.
         let same = stamps == rollout.stamps && (stamps.settled(taken) || !stamps.settled(self.now));
         let proof =
             if same { None } else { proof_of(rollout, &contents.state).map(|new| new.with_slice_behind(&proof)) };
         let (stamps, packed) = (rollout.stamps, rollout.packed);
-        Ok(Some(ReadRollout { contents, stamps, taken: self.now, chained, packed, proof }))
+        Ok(Some(ReadRollout { contents, stamps, taken: self.now, chained, packed, settled, proof }))
     }
 
     fn read_whole(&self, rollout: &Rollout, end: Option<u64>, again: bool) -> io::Result<ReadRollout> {
@@ -167,26 +190,27 @@ impl<'c> Reader<'c> {
         let worth = self.cache.is_some() && (again || rollout.stamps.size >= WORTH_KEEPING);
         let proof = if worth { proof_of(rollout, &contents.state) } else { None };
         let (stamps, packed) = (rollout.stamps, rollout.packed);
-        Ok(ReadRollout { contents, stamps, taken: self.now, chained: None, packed, proof })
+        Ok(ReadRollout { contents, stamps, taken: self.now, chained: None, packed, settled: None, proof })
     }
 
     /// Stores what was read of a rollout, if that is worth it, with what its pairs came to. What takes long is done
     /// [aside](Cache::aside).
     pub fn store(&self, of: Of, read: ReadRollout, chained: Option<Chained<'_>>) {
-        let ReadRollout { contents, stamps, taken: _, chained: _, packed, proof } = read;
+        let ReadRollout { contents, stamps, taken: _, chained: _, packed, settled, proof } = read;
         let (Some(cache), Some(proof)) = (self.cache, proof) else { return };
         let has_tail = contents.has_tail();
         let state = contents.state;
         if state.offset == 0 {
             return;
         }
-        let checkpoint = Checkpoint { of, stamps, taken: self.now, packed, has_tail, state, chained: None, proof };
+        let taken = self.now;
+        let checkpoint = Checkpoint { of, stamps, taken, packed, has_tail, state, chained: None, settled, proof };
         let pairs = chained.as_ref().map_or(0, |chained| chained.prefixes.len());
-        if checkpoint.about_bytes(pairs) < LARGE {
-            return cache.store(&checkpoint.of.name(), &[checkpoint.save(chained.as_ref())]);
+        if checkpoint.settled.is_none() && checkpoint.about_bytes(pairs) < LARGE {
+            return checkpoint.store(cache, chained);
         }
         let chained = chained.map(Chained::into_owned);
-        cache.aside(move |cache| cache.store(&checkpoint.of.name(), &[checkpoint.save(chained.as_ref())]));
+        cache.aside(move |cache| checkpoint.store(cache, chained));
     }
 }
 
@@ -214,12 +238,29 @@ impl Checkpoint {
         };
         let of = Of { path: listed.path.clone(), end: None };
         let stamps = rollout.stamps;
-        let checkpoint = |proof| Self { of, stamps, taken: now, packed: false, has_tail, state, chained: None, proof };
+        let (packed, chained, settled) = (false, None, None);
+        let checkpoint = |proof| Self { of, stamps, taken: now, packed, has_tail, state, chained, settled, proof };
         Ok(proof.map(checkpoint))
     }
 
-    fn load(cache: &Cache, of: &Of) -> Option<Self> {
-        Self::unpack(&mut cache.load(&of.name())?).filter(|checkpoint| checkpoint.of == *of)
+    /// That of a rollout with fewer than `since` pairs put aside.
+    fn load(cache: &Cache, of: &Of, since: usize) -> Option<Self> {
+        let checkpoint = Self::unpack(&mut cache.load(&of.name())?).filter(|checkpoint| checkpoint.of == *of)?;
+        if checkpoint.state.turns.settled().pairs < since { Some(checkpoint) } else { checkpoint.joined() }
+    }
+
+    fn store(self, cache: &Cache, chained: Option<Chained<'_>>) {
+        let name = self.of.name();
+        let Some((this, chained)) = self.settle(cache.recent_turns(), chained) else { return cache.forget(&name) };
+        let mut blocks = vec![this.save(chained.as_ref())];
+        match this.settled.as_ref().map(Settled::blocks) {
+            None => cache.store(&name, &blocks),
+            Some(Ok(new)) => {
+                blocks.extend_from_slice(new);
+                cache.store(&name, &blocks);
+            }
+            Some(Err(stored)) => cache.store_with(&name, &blocks, Some(stored)),
+        }
     }
 
     /// Whether the file needs no look, since nothing can have been written to it, and nothing behind the offset counts.
@@ -232,8 +273,8 @@ impl Checkpoint {
     }
 
     fn unchanged(self) -> ReadRollout {
-        let Self { stamps, taken, packed, state, chained, .. } = self;
-        ReadRollout { contents: Contents::ended(state), stamps, taken, chained, packed, proof: None }
+        let Self { stamps, taken, packed, state, chained, settled, .. } = self;
+        ReadRollout { contents: Contents::ended(state), stamps, taken, chained, packed, settled, proof: None }
     }
 
     /// Whether the open file is the one of this checkpoint with bytes added, or none, as far as the proof goes.
@@ -242,8 +283,19 @@ impl Checkpoint {
         grown && {
             let read = |offset: u64, buffer: &mut [u8]| rollout.read_at(offset, buffer);
             let State { offset, rows, .. } = &self.state;
-            self.proof.holds(self.state.first_end(), *offset, rows, self.recent(), &read)
+            self.settled_to_look_at().is_some_and(|settled| {
+                let looked = Looked { rows, recent: self.recent(), settled: &settled };
+                self.proof.holds(self.state.first_end(), *offset, &looked, &read)
+            })
         }
+    }
+
+    /// The rows to be looked at among those that are put aside: one slice, as long as the last pairs are at hand. (A
+    /// rollback may have left fewer.) `None` where they cannot be had.
+    fn settled_to_look_at(&self) -> Option<Cow<'_, [u8]>> {
+        let Some(settled) = &self.settled else { return Some(Cow::default()) };
+        let pairs = self.state.turns.turns().iter().filter(|turn| turn.pair().is_some()).take(RECENT_PAIRS).count();
+        if pairs < RECENT_PAIRS { settled.all_slices() } else { settled.slice(self.proof.slice()) }
     }
 
     /// Where the rows of the last pairs begin.
@@ -284,6 +336,10 @@ impl Checkpoint {
         packer.number(*offset);
         turns.pack(&mut packer);
         rows.pack(&mut packer);
+        self.settled.is_some().pack(&mut packer);
+        if let Some(settled) = &self.settled {
+            settled.pack_sizes(&mut packer);
+        }
         chained.is_some().pack(&mut packer);
         if let Some(chained) = chained {
             chained.pack(&mut packer);
@@ -304,9 +360,14 @@ impl Checkpoint {
         let copied = bool::unpack(&mut unpacker)?;
         let offset = unpacker.number()?;
         let (turns, rows) = (Turns::unpack(&mut unpacker)?, Rows::unpack(&mut unpacker)?);
+        let has_settled = bool::unpack(&mut unpacker)?;
+        if has_settled != (turns.settled().turns > 0) {
+            return None;
+        }
+        let settled = if has_settled { Some(Settled::behind(blocks, &mut unpacker)?) } else { None };
         let state = State { first: identity.map(|First(meta, at)| (meta, at)), copied, turns, offset, rows };
         let chained = if bool::unpack(&mut unpacker)? { Some(Chained::unpack(&mut unpacker)?) } else { None };
-        Some(Self { of, stamps, taken, packed, has_tail, state, chained, proof })
+        Some(Self { of, stamps, taken, packed, has_tail, state, chained, settled, proof })
     }
 }
 

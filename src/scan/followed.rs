@@ -13,7 +13,7 @@ use std::time::Duration;
 use throughline_parsers::claude::{MissingRow, Row, Turns};
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 
-use super::proof::Proof;
+use super::proof::{Looked, Proof};
 use super::rows::{Rows, print_of};
 use super::stamps::{Moment, Stamps};
 use super::transcript::Transcript;
@@ -171,8 +171,9 @@ impl<S: Follow> Followed<S> {
     /// Whether the open file is the one that was followed with bytes added, or none, as far as the proof goes.
     fn has_only_grown(&self, transcript: &Transcript) -> bool {
         let Some(proof) = &self.proof else { return false };
+        let looked = Looked { rows: &self.rows, recent: self.state.recent(), settled: &[] };
         transcript.stamps.can_have_grown_from(&self.stamps)
-            && proof.holds(self.offset.min(FIRST), self.offset, &self.rows, self.state.recent(), &reader(transcript))
+            && proof.holds(self.offset.min(FIRST), self.offset, &looked, &reader(transcript))
     }
 
     fn load(cache: &Cache, path: &Path) -> Option<Self> {

@@ -32,11 +32,27 @@ impl Proof {
         Self { slice: (earlier.slice + 1) % SLICES, ..self }
     }
 
-    /// Whether it holds in the file as it is, and the rows from `recent` on, and one slice of the older ones.
-    pub fn holds(&self, first: u64, offset: u64, rows: &Rows, recent: u64, read: &impl ReadAt) -> bool {
-        let found = Self::of(first, offset, read).map(|found| Self { slice: self.slice, ..found });
-        found == Some(*self) && rows.hold(recent, self.slice, read)
+    /// The slice of the older rows that is looked at next.
+    pub fn slice(&self) -> u8 {
+        self.slice
     }
+
+    /// Whether it holds in the file as it is: its ends, and of the rows what is [`Looked`].
+    pub fn holds(&self, first: u64, offset: u64, looked: &Looked<'_>, read: &impl ReadAt) -> bool {
+        let found = Self::of(first, offset, read).map(|found| Self { slice: self.slice, ..found });
+        found == Some(*self) && looked.rows.hold(looked.recent, self.slice, looked.settled, read)
+    }
+}
+
+/// The rows that are looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Looked<'r> {
+    /// Those that mattered: of the older ones one slice is looked at.
+    pub rows: &'r Rows,
+    /// All from this offset on are.
+    pub recent: u64,
+    /// The slice among those that are put aside.
+    pub settled: &'r [u8],
 }
 
 impl Pack for Proof {

@@ -66,6 +66,8 @@ pub fn print_at(at: RowRef, read: &impl ReadAt, buffer: &mut Vec<u8>) -> Option<
 /// The rows that mattered, in the order of the file. Where they stand is kept packed: of many rows few are looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
+    /// So many groups in front are put aside.
+    settled: usize,
     groups: Vec<Group>,
     /// Where the rows of all groups stand, each as its distance to the one in front of it and its length.
     spans: Vec<u8>,
@@ -83,6 +85,17 @@ struct Group {
     start: u64,
     /// Where its rows stand in the spans.
     at: u32,
+}
+
+/// Groups that are put aside, by the slice in which they are looked at.
+pub type Slices = [Vec<u8>; SLICES as usize];
+
+/// A group that is to be looked at: its print, where its first row begins, how many rows it has, and where these stand.
+struct Look<'r> {
+    print: Print,
+    start: u64,
+    count: usize,
+    spans: &'r [u8],
 }
 
 impl Rows {
@@ -112,14 +125,16 @@ impl Rows {
     }
 
     /// Whether the rows from the offset `since` on, and this slice of the older ones, are in the file as they were.
-    pub fn hold(&self, since: u64, slice: u8, read: &impl ReadAt) -> bool {
+    /// `settled` is that slice of what is put aside.
+    pub fn hold(&self, since: u64, slice: u8, settled: &[u8], read: &impl ReadAt) -> bool {
         // The group in which the offset lies, too.
-        let recent = self.groups.partition_point(|group| group.start <= since).saturating_sub(1);
-        let older = (0..recent).filter(|n| n % usize::from(SLICES) == usize::from(slice));
-        let looked_at: Vec<usize> = older.chain(recent..self.groups.len()).collect();
-        let all_hold = |groups: &[usize]| {
+        let recent = self.recent(since);
+        let older = (0..recent).filter(|n| slice_of(self.settled + n) == usize::from(slice));
+        let looks = older.chain(recent..self.groups.len()).map(|n| self.look(n));
+        let Some(looked_at) = looks_in(settled).chain(looks).collect::<Option<Vec<Look<'_>>>>() else { return false };
+        let all_hold = |looks: &[Look<'_>]| {
             let mut buffer = Vec::new();
-            groups.iter().all(|n| self.group_holds(*n, read, &mut buffer))
+            looks.iter().all(|look| look.holds(read, &mut buffer))
         };
         if looked_at.len() < MANY_GROUPS {
             return all_hold(&looked_at);
@@ -132,8 +147,86 @@ impl Rows {
         })
     }
 
-    fn group_holds(&self, n: usize, read: &impl ReadAt, buffer: &mut Vec<u8>) -> bool {
-        let Some(rows) = self.rows_of(n) else { return false };
+    /// The first group with rows from this offset on.
+    fn recent(&self, since: u64) -> usize {
+        self.groups.partition_point(|group| group.start <= since).saturating_sub(1)
+    }
+
+    fn look(&self, n: usize) -> Option<Look<'_>> {
+        let Group { print, start, at } = *self.groups.get(n)?;
+        let count = if n + 1 == self.groups.len() { self.in_last } else { GROUP };
+        Some(Look { print, start, count, spans: self.spans.get(at as usize..)? })
+    }
+
+    /// Puts the groups aside that end in front of this offset. Nothing may be put aside yet.
+    pub fn settle(&mut self, before: u64) -> Slices {
+        let mut slices = [const { Packer::new() }; SLICES as usize];
+        let count = self.recent(before);
+        let spans_end = self.groups.get(count).map_or(0, |group| group.at);
+        for (n, group) in self.groups[..count].iter().enumerate() {
+            let slice = &mut slices[slice_of(n)];
+            slice.raw(&group.print.to_le_bytes());
+            slice.number(group.start);
+            let end = self.groups.get(n + 1).map_or(spans_end, |next| next.at);
+            slice.counted(&self.spans[group.at as usize..end as usize]);
+        }
+        self.groups.drain(..count);
+        self.groups.iter_mut().for_each(|group| group.at -= spans_end);
+        self.spans.drain(..spans_end as usize);
+        self.settled = count;
+        slices.map(Packer::finish)
+    }
+
+    /// Takes back what was put aside; false where it is not that.
+    #[must_use]
+    pub fn join(&mut self, slices: &Slices) -> bool {
+        let mut slices = slices.each_ref().map(|slice| looks_in(slice));
+        let (mut groups, mut spans) = (Vec::with_capacity(self.settled + self.groups.len()), Vec::new());
+        for n in 0..self.settled {
+            let Some(Some(Look { print, start, spans: of_group, .. })) = slices[slice_of(n)].next() else {
+                return false;
+            };
+            groups.push(Group { print, start, at: spans.len() as u32 });
+            spans.extend_from_slice(of_group);
+        }
+        if slices.iter_mut().any(|slice| slice.next().is_some()) {
+            return false;
+        }
+        let behind = spans.len() as u32;
+        groups.extend(self.groups.iter().map(|group| Group { at: group.at + behind, ..*group }));
+        spans.append(&mut self.spans);
+        (self.settled, self.groups, self.spans) = (0, groups, spans);
+        true
+    }
+}
+
+/// The slice in which a group is looked at.
+fn slice_of(group: usize) -> usize {
+    group % usize::from(SLICES)
+}
+
+/// The groups in a slice that was put aside; `None` where there is none.
+fn looks_in(slice: &[u8]) -> impl Iterator<Item = Option<Look<'_>>> {
+    let mut unpacker = Unpacker::new(slice);
+    let mut look = move || {
+        let print = Print::from_le_bytes(unpacker.raw(16)?.try_into().ok()?);
+        let look = Look { print, start: unpacker.number()?, count: GROUP, spans: unpacker.counted()? };
+        Some((look, unpacker.is_at_end()))
+    };
+    let mut ended = slice.is_empty();
+    std::iter::from_fn(move || {
+        if ended {
+            return None;
+        }
+        let read = look();
+        ended = read.as_ref().is_none_or(|(_, last)| *last);
+        Some(read.map(|(look, _)| look))
+    })
+}
+
+impl Look<'_> {
+    fn holds(&self, read: &impl ReadAt, buffer: &mut Vec<u8>) -> bool {
+        let Some(rows) = self.rows() else { return false };
         let (mut rest, mut print) = (&rows[..], None);
         while !rest.is_empty() {
             let (together, behind) = rest.split_at(near(rest).max(1));
@@ -143,15 +236,14 @@ impl Rows {
             }
             rest = behind;
         }
-        print == Some(self.groups[n].print)
+        print == Some(self.print)
     }
 
-    /// Where the rows of a group stand; `None` where they cannot.
-    fn rows_of(&self, n: usize) -> Option<SmallVec<[RowRef; GROUP]>> {
-        let group = self.groups.get(n)?;
-        let mut spans = Unpacker::new(self.spans.get(group.at as usize..)?);
-        let (mut rows, mut end) = (SmallVec::new(), group.start);
-        for _ in 0..if n + 1 == self.groups.len() { self.in_last } else { GROUP } {
+    /// Where its rows stand; `None` where they cannot.
+    fn rows(&self) -> Option<SmallVec<[RowRef; GROUP]>> {
+        let mut spans = Unpacker::new(self.spans);
+        let (mut rows, mut end) = (SmallVec::new(), self.start);
+        for _ in 0..self.count {
             let (offset, len) = (end.checked_add(spans.number()?)?, spans.number()?);
             end = offset.checked_add(len)?;
             rows.push(RowRef { offset, len });
@@ -183,6 +275,7 @@ const GROUP_BYTES: usize = 16 + 8 + 4;
 
 impl Pack for Rows {
     fn pack(&self, packer: &mut Packer) {
+        packer.number(self.settled as u64);
         packer.number(self.groups.len() as u64);
         for Group { print, start, at } in &self.groups {
             packer.raw(&print.to_le_bytes());
@@ -195,6 +288,7 @@ impl Pack for Rows {
     }
 
     fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        let settled = unpacker.index()?;
         let groups = unpacker.index()?;
         let groups = unpacker.raw(groups.checked_mul(GROUP_BYTES)?)?.as_chunks::<GROUP_BYTES>().0;
         let group = |bytes: &[u8; GROUP_BYTES]| {
@@ -209,7 +303,7 @@ impl Pack for Rows {
         let groups = groups.iter().map(group).collect::<Option<_>>()?;
         let spans = unpacker.counted()?.to_vec();
         let in_last = unpacker.index().filter(|rows| *rows <= GROUP)?;
-        Some(Self { groups, spans, in_last, end: unpacker.number()? })
+        Some(Self { settled, groups, spans, in_last, end: unpacker.number()? })
     }
 }
 
@@ -237,7 +331,11 @@ mod tests {
     }
 
     fn holds(bytes: &[u8], rows: &Rows, since: u64, slice: u8) -> bool {
-        rows.hold(since, slice, &|offset: u64, buffer: &mut [u8]| {
+        holds_with(bytes, rows, since, slice, &[])
+    }
+
+    fn holds_with(bytes: &[u8], rows: &Rows, since: u64, slice: u8, settled: &[u8]) -> bool {
+        rows.hold(since, slice, settled, &|offset: u64, buffer: &mut [u8]| {
             let Some(bytes) = bytes.get(offset as usize..).and_then(|bytes| bytes.get(..buffer.len())) else {
                 return false;
             };
@@ -255,7 +353,7 @@ mod tests {
         assert!(holds(&bytes, &rows, 0, 0));
         assert!(!holds(&bytes[..bytes.len() - 100_000], &rows, 0, 0));
         for n in [0, 7, 15, 16, 100, 1500, 2900, 2999] {
-            let at = rows.rows_of(n / GROUP).unwrap()[n % GROUP];
+            let at = rows.look(n / GROUP).unwrap().rows().unwrap()[n % GROUP];
             let byte = at.offset as usize + 5;
             bytes[byte] ^= 1;
             assert!(!holds(&bytes, &rows, 0, 0), "row {n}");
@@ -268,9 +366,37 @@ mod tests {
     }
 
     #[test]
+    fn what_is_put_aside_is_looked_at_as_before_and_can_be_taken_back() {
+        let (mut bytes, rows) = file();
+        for settled_rows in [0, 15, 16, 1600, 1601, 2999] {
+            let before = rows.look(settled_rows / GROUP).unwrap().rows().unwrap()[settled_rows % GROUP].offset;
+            let mut settled = rows.clone();
+            let slices = settled.settle(before);
+            assert_eq!(settled.settled, settled_rows / GROUP);
+            let mut joined = settled.clone();
+            assert!(joined.join(&slices) && joined == rows);
+            for n in [0, 16, 1040, 1599, 2900] {
+                let byte = rows.look(n / GROUP).unwrap().rows().unwrap()[n % GROUP].offset as usize + 3;
+                bytes[byte] ^= 1;
+                for slice in 0..SLICES {
+                    let found = holds_with(&bytes, &settled, u64::MAX, slice, &slices[usize::from(slice)]);
+                    assert_eq!(found, holds(&bytes, &rows, u64::MAX, slice), "{settled_rows}: row {n}, slice {slice}");
+                }
+                bytes[byte] ^= 1;
+            }
+            if settled_rows >= GROUP {
+                let mut fewer = slices.clone();
+                fewer[0].clear();
+                assert!(!settled.clone().join(&fewer));
+                assert!(!holds_with(&bytes, &settled, u64::MAX, 0, &slices[0][..slices[0].len() - 1]));
+            }
+        }
+    }
+
+    #[test]
     fn of_a_long_row_the_ends_and_the_length_are_looked_at() {
         let (mut bytes, rows) = file();
-        let at = rows.rows_of(100 / GROUP).unwrap()[100 % GROUP];
+        let at = rows.look(100 / GROUP).unwrap().rows().unwrap()[100 % GROUP];
         for (byte, seen) in [(0, true), (END - 1, true), (END, false), (at.len - END, true), (at.len - 1, true)] {
             let byte = (at.offset + byte) as usize;
             bytes[byte] ^= 1;

@@ -28,7 +28,7 @@ const SLICES: usize = 64;
 /// The chains of the project's threads, as they are read.
 fn chains(world: &World, stores: &Stores) -> BTreeSet<String> {
     let project = Resolved::new(&world.project).unwrap();
-    let found = candidates(stores, &project, Mapping::Never, &|_, _, _| Need::Chain).unwrap();
+    let found = candidates(stores, &project, Mapping::Never, &|_, _, _| Need::Chain { since: 0 }).unwrap();
     let told = found.iter().map(|of| format!("{} {:?} {:?}", of.thread, of.end, of.entries(0..of.end.length)));
     told.collect()
 }

@@ -21,7 +21,9 @@ const LATER: Duration = Duration::from_secs(400);
 
 fn told(stores: &Stores, project: &Path) -> Vec<String> {
     let project = Resolved::new(project).unwrap();
-    tell(candidates(stores, &project, Mapping::Never, &|_, _, _| Need::Chain), |_| Need::Chain)
+    tell(candidates(stores, &project, Mapping::Never, &|_, _, _| Need::Chain { since: 0 }), |_| Need::Chain {
+        since: 0,
+    })
 }
 
 /// Reads twice with the cache and compares with a read without; gives how many threads there are.

@@ -342,7 +342,9 @@ impl Damaged {
 
 fn told(world: &World, stores: &Stores) -> Vec<String> {
     let project = Resolved::new(&world.project).unwrap();
-    tell(candidates(stores, &project, Mapping::Never, &|_, _, _| Need::Chain), |_| Need::Chain)
+    tell(candidates(stores, &project, Mapping::Never, &|_, _, _| Need::Chain { since: 0 }), |_| Need::Chain {
+        since: 0,
+    })
 }
 
 /// Damages each of the files, each in a store of its own.

@@ -128,7 +128,10 @@ impl World {
 
     pub fn stores(&self, ahead: Duration) -> Stores {
         let stores = Stores::below(self.home.path());
-        Stores { cache: Some(Cache::below(self.home.path().join(".cache")).ahead_by(ahead)), ..stores }
+        Stores {
+            cache: Some(Cache::below(self.home.path().join(".cache")).ahead_by(ahead).with_recent_turns(1)),
+            ..stores
+        }
     }
 
     pub fn uncached(&self) -> Stores {
@@ -142,7 +145,9 @@ impl World {
         let need = |thread: throughline_parsers::text::Digest| match (thread.0[0] ^ needs) % 4 {
             0 => Need::End,
             1 => Need::Nothing,
-            _ => Need::Chain,
+            // As many pairs may be put aside, or fewer.
+            2 => Need::Chain { since: usize::from(needs / 2) },
+            _ => Need::Chain { since: 0 },
         };
         let told = |stores: &Stores| {
             let found = candidates(stores, &project, Mapping::Never, &|thread, _, _| need(thread));
@@ -198,9 +203,11 @@ pub fn tell(
             .iter()
             .map(|candidate| {
                 let Candidate { thread, end, session, floor, .. } = candidate;
-                let all = 0..end.length;
                 let (entries, prefixes): (Vec<_>, Vec<_>) = match need(*thread) {
-                    Need::Chain => (candidate.entries(all.clone()), all.map(|n| candidate.prefix(n)).collect()),
+                    Need::Chain { since } if since <= end.length => {
+                        let lengths = since..=end.length;
+                        (candidate.entries(since..end.length), lengths.map(|n| candidate.prefix(n)).collect())
+                    }
                     _ => (Vec::new(), Vec::new()),
                 };
                 format!("{thread} {session} {floor} {end:?} {entries:?} {prefixes:?}")

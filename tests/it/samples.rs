@@ -79,7 +79,7 @@ fn every_version_of_codex_is_read_to_the_pairs_of_its_script() {
         let ways = [(&uncached, Mapping::Never), (&uncached, Mapping::LargeFiles), (&cached, Mapping::Never)];
         // What the last of these remembers is read by the one behind it.
         for (stores, mapping) in ways.into_iter().chain([(&cached, Mapping::Never)]) {
-            let candidates = candidates(stores, &project, mapping, &|_, _, _| Need::Chain).unwrap();
+            let candidates = candidates(stores, &project, mapping, &|_, _, _| Need::Chain { since: 0 }).unwrap();
             assert_eq!(found(&candidates), scripted, "{version}, {mapping:?}");
         }
         pairs += scripted.values().map(Vec::len).sum::<usize>();

@@ -18,7 +18,9 @@ use super::remembering::{World, meta, name, tell, turn};
 
 fn told(world: &World, stores: &Stores) -> Vec<String> {
     let project = Resolved::new(&world.project).unwrap();
-    tell(candidates(stores, &project, Mapping::Never, &|_, _, _| Need::Chain), |_| Need::Chain)
+    tell(candidates(stores, &project, Mapping::Never, &|_, _, _| Need::Chain { since: 0 }), |_| Need::Chain {
+        since: 0,
+    })
 }
 
 /// Everything that the system tells of a file.

@@ -15,7 +15,7 @@ pub use line::{Row, first_object, read_line, said_in};
 pub use meta::{HistoryBase, Meta};
 pub use name::RolloutName;
 pub use passed::Rollout;
-pub use turns::{Account, Completed, Pair, Turn, Turns};
+pub use turns::{Account, Completed, Pair, Settled, Turn, Turns};
 
 pub use crate::row::{MissingRow, RowRef};
 pub use crate::uuid::Uuid;

@@ -15,10 +15,15 @@ use crate::text::{Digest, JoinedBody};
 use crate::uuid::Uuid;
 
 mod saved;
+mod settled;
+
+pub use settled::Settled;
 
 /// The turns of one rollout so far.
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
+    /// What stands in front of the turns here, and is put aside.
+    settled: Settled,
     turns: Vec<Turn>,
     open: Option<usize>,
     waiting: Waiting,
@@ -239,8 +244,8 @@ impl Turns {
             Event::Meta(_) => {}
             Event::Started { turn } => self.start(turn.clone(), row.at.offset),
             Event::Ended { turn, end } => self.end(turn.as_ref(), end, row.at, fetch)?,
-            Event::RolledBack { prompts } => self.roll_back(*prompts),
-            Event::Said { turn, message } => self.say(turn.as_ref(), message, row.at),
+            Event::RolledBack { prompts } => self.roll_back(*prompts)?,
+            Event::Said { turn, message } => self.say(turn.as_ref(), message, row.at)?,
         }
         Ok(())
     }
@@ -310,7 +315,7 @@ impl Turns {
         row: RowRef,
         mut fetch: impl FnMut(RowRef) -> Option<String>,
     ) -> Result<(), MissingRow> {
-        let Some(index) = self.named(id) else { return Ok(()) };
+        let Some(index) = self.named(id)? else { return Ok(()) };
         let turn = &mut self.turns[index];
         let State::Open(messages) = &mut turn.state else { return Ok(()) };
         let completed = match (end, turn.number) {
@@ -337,10 +342,15 @@ impl Turns {
         Ok(())
     }
 
-    fn roll_back(&mut self, prompts: u64) {
+    fn roll_back(&mut self, prompts: u64) -> Result<(), MissingRow> {
         let mut left = prompts.saturating_sub(self.take_waiting().prompts);
         while left > 0 {
-            let Some(turn) = self.turns.pop() else { break };
+            let Some(turn) = self.turns.pop() else {
+                if self.settled.turns > 0 {
+                    return Err(MissingRow);
+                }
+                break;
+            };
             if matches!(turn.kept, Kept::Account(_)) && turn.number.is_some() {
                 self.undone.push(turn.id.clone());
             }
@@ -348,6 +358,7 @@ impl Turns {
             self.by_id.pop(turn.id.as_ref(), self.turns.len());
         }
         self.open = self.open.filter(|open| *open < self.turns.len());
+        Ok(())
     }
 
     fn take_waiting(&mut self) -> Waiting {
@@ -355,11 +366,11 @@ impl Turns {
         std::mem::replace(&mut self.waiting, nothing)
     }
 
-    fn say(&mut self, id: Option<&TurnId>, message: &Message, at: RowRef) {
+    fn say(&mut self, id: Option<&TurnId>, message: &Message, at: RowRef) -> Result<(), MissingRow> {
         let index = match id {
-            Some(_) => match self.named(id) {
+            Some(_) => match self.named(id)? {
                 // An item of a turn that is not here: rolled back, or foreign.
-                None if !self.turns.is_empty() => return,
+                None if !self.turns.is_empty() || self.settled.turns > 0 => return Ok(()),
                 index => index,
             },
             None => self.open,
@@ -376,17 +387,22 @@ impl Turns {
                 }
             }
         }
+        Ok(())
     }
 
     /// The turn that an event is about: the one its id names, the open one first, then the latest; without an id, or while
-    /// the open turn has none, the open one.
-    fn named(&mut self, id: Option<&TurnId>) -> Option<usize> {
-        let Some(id) = id else { return self.open };
+    /// the open turn has none, the open one. (One that is put aside is over: to be that or none is all the same.)
+    fn named(&mut self, id: Option<&TurnId>) -> Result<Option<usize>, MissingRow> {
+        let Some(id) = id else { return Ok(self.open) };
         let open_id = self.open.map(|open| self.turns[open].id.as_ref());
         if open_id == Some(Some(id)) {
-            return self.open;
+            return Ok(self.open);
         }
-        self.by_id.latest(id, &self.turns).or(self.open.filter(|_| open_id == Some(None)))
+        match self.by_id.latest(id, &self.turns) {
+            None if open_id == Some(None) && self.settled.turns > 0 => Err(MissingRow),
+            None if open_id == Some(None) => Ok(self.open),
+            latest => Ok(latest),
+        }
     }
 }
 

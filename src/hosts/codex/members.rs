@@ -141,6 +141,15 @@ impl Members {
         self.record(range)?.files().map(|looked| file(looked?)).collect()
     }
 
+    /// The files of a member, each as it was at the last look.
+    pub fn files_of(&self, root: &Path, n: usize) -> Option<Vec<File>> {
+        match self.members.get(n)? {
+            Member::Remembered(range) => self.files(root, range),
+            Member::Unread { files, .. } => Some(files.clone()),
+            Member::Read(read) => Some(read.files.clone()),
+        }
+    }
+
     /// Whether none of the files of a remembered thread can have changed since the last look.
     pub fn is_unchanged(&self, root: &Root, range: &Range<usize>) -> bool {
         self.record(range).is_some_and(|record| record.is_unchanged(root))
@@ -201,10 +210,13 @@ impl Members {
         needed
     }
 
-    /// The one of these members that is remembered, though its whole chain is needed.
-    pub fn lacking(&self, needed: &[(usize, Need)]) -> Option<(usize, Range<usize>)> {
-        needed.iter().find_map(|(n, need)| match &self.members[*n] {
-            Member::Remembered(range) if *need == Need::Chain => Some((*n, range.clone())),
+    /// The one of these members of which more is needed than is at hand, and from which pair on.
+    pub fn lacking(&self, needed: &[(usize, Need)]) -> Option<(usize, usize)> {
+        needed.iter().find_map(|(n, need)| match (need, &self.members[*n]) {
+            (Need::Chain { since }, Member::Remembered(_)) => Some((*n, *since)),
+            (Need::Chain { since }, Member::Read(read)) if read.chain.settled() > 0 => {
+                (read.chain.settled() >= *since).then_some((*n, *since))
+            }
             _ => None,
         })
     }

@@ -192,9 +192,9 @@ impl Project<'_> {
         }
         changed |= read;
         let mut needed = members.needed(needs);
-        while let Some((n, range)) = members.lacking(&needed) {
-            let files = members.files(self.root, &range).ok_or(Failure::Changed)?;
-            let (end, read) = (members.end(&members.members[n]), self.read(files, true, &members.cwds)?);
+        while let Some((n, since)) = members.lacking(&needed) {
+            let files = members.files_of(self.root, n).ok_or(Failure::Changed)?;
+            let (end, read) = (members.end(&members.members[n]), self.read(files, true, since, &members.cwds)?);
             // Where it is what was remembered, there is nothing to store.
             changed |= members.end(&read) != end;
             members.members[n] = read;
@@ -300,7 +300,8 @@ impl Project<'_> {
         let cwds = &members.cwds;
         let read = |member: &mut Member| {
             if let Member::Unread { files, again } = member {
-                *member = self.read(std::mem::take(files), *again, cwds)?;
+                // How much of it is needed is told by where it ends.
+                *member = self.read(std::mem::take(files), *again, usize::MAX, cwds)?;
             }
             Ok::<_, Failure>(())
         };
@@ -315,11 +316,12 @@ impl Project<'_> {
         Ok(true)
     }
 
-    /// Reads one thread: its chain, if its current file is a root thread's in the project.
-    fn read(self, mut files: Vec<File>, again: bool, cwds: &[String]) -> Result<Member, Failure> {
+    /// Reads one thread: its chain, if its current file is a root thread's in the project. Fewer than `since` pairs of it may
+    /// be put aside.
+    fn read(self, mut files: Vec<File>, again: bool, since: usize, cwds: &[String]) -> Result<Member, Failure> {
         let thread = files.first().map(File::thread).ok_or(Failure::Changed)?;
         let read = match Line::current(thread, &files, self.reader)? {
-            Some(line) if is_root_in(line.file(), cwds) => line.read(self.reader, again)?,
+            Some(line) if is_root_in(line.file(), cwds) => line.read(self.reader, again, since)?,
             _ => ReadChain { chain: Chain::new(Host::Codex, Digest::of(&thread.to_string())), files: Vec::new() },
         };
         for (listed, stamps, taken) in read.files {
@@ -408,7 +410,7 @@ mod tests {
         write(&sessions.join("a"), home.path(), &[10, 5]);
         write(&sessions.join("b"), home.path(), &[7]);
         let project = Resolved::new(home.path()).unwrap();
-        let found = candidates(&stores, &project, Mapping::Never, &|_, _, _| Need::Chain).unwrap();
+        let found = candidates(&stores, &project, Mapping::Never, &|_, _, _| Need::Chain { since: 0 }).unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].end.length, 2);
     }
@@ -419,7 +421,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         // A while after the files were written, when their stamps tell.
         let plain = Stores::below(home.path());
-        let cache = Cache::below(&home.path().join("cache")).ahead_by(Duration::from_secs(10));
+        let cache = Cache::below(home.path().join("cache")).ahead_by(Duration::from_secs(10));
         let stores = Stores { cache: Some(cache), ..plain };
         let (sessions, inside) = (stores.sessions_root(), home.path().join("inside"));
         fs::create_dir(&inside).unwrap();
@@ -431,7 +433,7 @@ mod tests {
         (0..members).for_each(|n| write_nth(n, &[5]));
         let project = Resolved::new(home.path()).unwrap();
         let completed = || {
-            let found = candidates(&stores, &project, Mapping::Never, &|_, _, _| Need::Chain).unwrap();
+            let found = candidates(&stores, &project, Mapping::Never, &|_, _, _| Need::Chain { since: 0 }).unwrap();
             stores.finish();
             let mut ends: Vec<_> = found.iter().map(|found| (found.session.clone(), found.end.length)).collect();
             ends.sort();

@@ -115,7 +115,7 @@ impl Thread {
         let Some(line) = Line::current(self.id, &self.files, reader)? else { return Ok(None) };
         let Meta { root: true, cwd: Some(cwd), .. } = &line.file().meta else { return Ok(None) };
         let Some(project) = Resolved::new(Path::new(cwd)) else { return Ok(None) };
-        let chain = line.read(reader, false)?.chain;
+        let chain = line.read(reader, false, 0)?.chain;
         Ok(Candidate::whole(chain, 1, session(self.id)).map(|candidate| Read { project, candidate }))
     }
 }

@@ -79,6 +79,9 @@ pub struct Line<'f> {
     files: Vec<Cut<'f>>,
 }
 
+/// Pairs are needed that are put aside.
+struct PutAside;
+
 /// A thread's chain as it was read, and what its files were.
 #[derive(Debug)]
 pub struct ReadChain {
@@ -149,18 +152,29 @@ impl<'f> Line<'f> {
 
     /// The latest of all completions; where a clock went back it is not the last one.
     fn latest(&self, reader: Reader<'_>) -> Result<i64, Failure> {
-        let read = self.read(reader, false)?;
+        let read = self.read(reader, false, 0)?;
         Ok(read.chain.pairs().iter().map(|pair| pair.completed_at).max().unwrap_or(-1))
     }
 
-    /// Reads the thread's chain: that of its bases, then that of its current file. `again` says that it was read before.
+    /// Reads the thread's chain: that of its bases, then that of its current file. `again` says that it was read before;
+    /// fewer than `since` pairs may be put aside.
     ///
     /// # Errors
     /// A file cannot be read, or is not what it was.
-    pub fn read(&self, reader: Reader<'_>, again: bool) -> Result<ReadChain, Failure> {
+    pub fn read(&self, reader: Reader<'_>, again: bool, since: usize) -> Result<ReadChain, Failure> {
+        // Of several files the pairs are numbered by all of them.
+        let since = if self.files.len() > 1 { 0 } else { since };
+        match self.read_since(reader, again, since)? {
+            Some(read) => Ok(read),
+            None => self.read_since(reader, again, 0)?.ok_or(Failure::Changed),
+        }
+    }
+
+    /// The same; `None` when what is put aside is needed.
+    fn read_since(&self, reader: Reader<'_>, again: bool, since: usize) -> Result<Option<ReadChain>, Failure> {
         let mut parts = Vec::new();
         for (file, end) in &self.files {
-            let read = reader.read(&file.listed, *end, again)?.ok_or(Failure::Changed)?;
+            let read = reader.read(&file.listed, *end, again, since)?.ok_or(Failure::Changed)?;
             file.check(&read.contents, *end)?;
             // Cut off in its first row it says neither what it is nor what it continues.
             if read.contents.meta().is_none() {
@@ -168,15 +182,16 @@ impl<'f> Line<'f> {
             }
             parts.push((*file, *end, read));
         }
-        let mut chain = Chain::new(Host::Codex, Digest::of(&self.thread.to_string()));
+        let settled = parts.iter().map(|(.., read)| read.contents.turns().settled().pairs).sum();
+        let mut chain = Chain::behind(Host::Codex, Digest::of(&self.thread.to_string()), settled);
         let origin = Digest::of_body(&session(self.thread));
         let mut files = Vec::new();
         while let Some((file, end, mut read)) = parts.pop() {
-            let chained = self.extend(&mut chain, origin, file, &mut read);
+            let Ok(chained) = self.extend(&mut chain, origin, file, &mut read) else { return Ok(None) };
             files.push((file.listed.clone(), read.stamps, read.taken));
             reader.store(Of { path: file.listed.path.clone(), end }, read, chained);
         }
-        Ok(ReadChain { chain, files })
+        Ok(Some(ReadChain { chain, files }))
     }
 
     /// Adds the pairs of one file to the chain, and tells what they came to.
@@ -186,7 +201,8 @@ impl<'f> Line<'f> {
         origin: Digest,
         file: &File,
         read: &mut ReadRollout,
-    ) -> Option<Chained<'c>> {
+    ) -> Result<Option<Chained<'c>>, PutAside> {
+        let settled = read.contents.turns().settled();
         let copied = read.contents.copied() || file.meta.forked;
         let pairs = read.contents.turns().pairs_in(self.thread, copied);
         let place = chain.place(origin, &format!("{}\0", file.path().to_string_lossy()));
@@ -195,7 +211,7 @@ impl<'f> Line<'f> {
             Some(Pair { user, assistant, completed_at: at, place, number })
         };
         let order = |turn: &&Turn| turn.pair().map(|(_, order)| order);
-        let length = chain.len();
+        let length = if settled.turns > 0 { 0 } else { chain.len() };
         let onto = (length as u64, chain.prefix(length).unwrap_or_else(|| Digest::of("")));
         // The pairs that were there before are still the first ones, unless one of them was undone: then each behind it
         // has moved up.
@@ -203,6 +219,9 @@ impl<'f> Line<'f> {
             let last = chained.prefixes.len().checked_sub(1).and_then(|last| pairs.get(last));
             chained.onto == onto && last.and_then(order) == Some(chained.last_order)
         });
+        if settled.turns > 0 && known.is_none() {
+            return Err(PutAside);
+        }
         let mut new = &pairs[..];
         if let Some(Chained { prefixes, rolling, .. }) = known {
             let (known, rest) = pairs.split_at(prefixes.len());
@@ -211,9 +230,9 @@ impl<'f> Line<'f> {
         }
         new.iter().filter_map(pair).for_each(|pair| chain.push(pair));
         // What stands behind the last LF is not to be remembered.
-        let last_order = pairs.last().filter(|_| !read.contents.has_tail()).and_then(order)?;
+        let last_order = pairs.last().filter(|_| !read.contents.has_tail()).and_then(order);
         let (prefixes, rolling) = (Cow::Borrowed(&chain.prefixes()[length..]), chain.rolling().clone());
-        Some(Chained { onto, last_order, prefixes, rolling })
+        Ok(last_order.map(|last_order| Chained { onto, last_order, prefixes, rolling }))
     }
 
     /// That of one of the thread's files, whether or not it is the current one; `None` when it is not among them.
@@ -229,9 +248,10 @@ impl<'f> Line<'f> {
     /// A base cannot be read, or is not what it was.
     pub fn chains(&self, mut read: ReadRollout, to: &Chained<'_>, reader: Reader<'_>) -> Result<bool, Failure> {
         let bases = Self { thread: self.thread, files: self.files[1..].to_vec() };
-        let mut chain = bases.read(reader, false)?.chain;
+        let mut chain = bases.read(reader, false, 0)?.chain;
         let origin = Digest::of_body(&session(self.thread));
-        Ok(match self.extend(&mut chain, origin, self.file(), &mut read) {
+        let extended = self.extend(&mut chain, origin, self.file(), &mut read).map_err(|PutAside| Failure::Changed)?;
+        Ok(match extended {
             Some(found) if found.onto == to.onto => {
                 found.last_order == to.last_order
                     && found.prefixes == to.prefixes

@@ -204,7 +204,7 @@ impl Compared<'_> {
                 .and_then(|file| found.get(&file.thread()))
                 .is_some_and(|found| found.len() == files.len() && found.iter().map(said).eq(files.iter().map(said)));
             let differs =
-                same && remembered.end(&project.read(files.clone(), false, &anew.cwds)?) != remembered.end(member);
+                same && remembered.end(&project.read(files.clone(), false, 0, &anew.cwds)?) != remembered.end(member);
             // They may have been written to while they were read.
             if differs && self.is_unchanged(member) {
                 differing.extend(files.iter().map(|file| file.listed.file()));
@@ -286,7 +286,7 @@ mod tests {
         fs::write(name(&format!("_{}", id(2))), says(&cut) + &turn(14)).unwrap();
         let project = Resolved::new(home).unwrap();
         for _ in 0..2 {
-            let found = candidates(&stores, &project, Mapping::Never, &|_, _, _| Need::Chain).unwrap();
+            let found = candidates(&stores, &project, Mapping::Never, &|_, _, _| Need::Chain { since: 0 }).unwrap();
             assert_eq!(found[0].end.length, 3);
         }
         (stores, cache)

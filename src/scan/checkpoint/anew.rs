@@ -41,7 +41,7 @@ impl Checkpoint {
         let contents = rollout.read(state, Some(self.state.offset), Mapping::Never)?;
         let contents: Contents = contents.map_err(io::Error::other)?;
         let (stamps, packed) = (rollout.stamps, rollout.packed);
-        Ok(ReadRollout { contents, stamps, taken: Moment(i64::MIN), chained: None, packed, proof: None })
+        Ok(ReadRollout { contents, stamps, taken: Moment(i64::MIN), chained: None, packed, settled: None, proof: None })
     }
 
     /// Whether that found what the checkpoint says of the rollout.

@@ -1,7 +1,7 @@
 //! [`Turns`] as bytes: without text, and without what can be told from the rest.
 
 use super::super::event::{Role, Shape, TurnId};
-use super::{ById, Completed, Kept, LastSaid, LastText, Messages, Said, State, Turn, Turns, Waiting};
+use super::{ById, Completed, Kept, LastSaid, LastText, Messages, Said, Settled, State, Turn, Turns, Waiting};
 use crate::pack::{Pack, Packer, Unpacker};
 use crate::row::RowRef;
 use crate::text::Digest;
@@ -9,6 +9,8 @@ use crate::uuid::Uuid;
 
 impl Pack for Turns {
     fn pack(&self, packer: &mut Packer) {
+        packer.number(self.settled.turns as u64);
+        packer.number(self.settled.pairs as u64);
         packer.number(self.started);
         packer.number(self.ended);
         self.open.map(|open| open as u64).pack(packer);
@@ -21,6 +23,7 @@ impl Pack for Turns {
     }
 
     fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        let settled = Settled { turns: unpacker.index()?, pairs: unpacker.index()? };
         let (started, ended) = (unpacker.number()?, unpacker.number()?);
         let open: Option<u64> = Option::unpack(unpacker)?;
         let open = open.map(usize::try_from).transpose().ok()?;
@@ -36,7 +39,7 @@ impl Pack for Turns {
             kept: Kept::Nothing,
         };
         let by_id = ById { missing: turns.len(), ..ById::default() };
-        Some(Self { turns, open, waiting, started, ended, by_id, ..Self::default() })
+        Some(Self { settled, turns, open, waiting, started, ended, by_id, ..Self::default() })
     }
 }
 

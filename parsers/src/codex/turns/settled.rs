@@ -1,0 +1,79 @@
+//! Turns that are put aside: of a long rollout most are over, and nothing that comes asks for them.
+//!
+//! A state without them takes rows as it would with them, but for two seldom cases: a rollback that reaches back to them,
+//! and an event with an id while the open turn has none, which may be of one of them. Then [`Turns::apply`] says that
+//! something is missing.
+
+use super::{ById, Turn, Turns};
+
+/// How many turns are put aside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// All of them.
+    pub turns: usize,
+    /// Those that are pairs.
+    pub pairs: usize,
+}
+
+impl Turns {
+    /// What is put aside.
+    pub fn settled(&self) -> Settled {
+        self.settled
+    }
+
+    /// Puts the first turns aside, as many as can be, but the last `keep` stay, and so many pairs, those that ended last.
+    /// What is put aside is over, and ended before all that stays. Nothing where something is put aside already.
+    pub fn settle(&mut self, keep: usize, keep_pairs: usize) -> Vec<Turn> {
+        let count = self.count_to_settle(keep, keep_pairs);
+        if count == 0 || self.settled != Settled::default() {
+            return Vec::new();
+        }
+        let stay = self.turns.split_off(count);
+        let settled = std::mem::replace(&mut self.turns, stay);
+        self.settled = Settled { turns: count, pairs: settled.iter().filter(|turn| turn.pair().is_some()).count() };
+        self.open = self.open.map(|open| open - count);
+        self.by_id = ById { missing: self.turns.len(), ..ById::default() };
+        settled
+    }
+
+    fn count_to_settle(&self, keep: usize, keep_pairs: usize) -> usize {
+        let orders: Vec<Option<u64>> =
+            self.turns.iter().map(|turn| turn.completed().map(|ended| ended.order)).collect();
+        let over = self.turns.iter().position(|turn| !turn.is_over()).unwrap_or(self.turns.len());
+        let mut count = over.min(self.turns.len().saturating_sub(keep));
+        // The first ending among the turns that stay, and how many of these are pairs.
+        let mut first_ending = orders[count..].iter().flatten().copied().min().unwrap_or(u64::MAX);
+        let mut pairs = self.turns[count..].iter().filter(|turn| turn.pair().is_some()).count();
+        let mut last_endings = Vec::with_capacity(count);
+        for order in &orders[..count] {
+            let last = last_endings.last().copied().flatten();
+            last_endings.push(last.max(*order));
+        }
+        while count > 0 && (pairs < keep_pairs || last_endings[count - 1] >= Some(first_ending)) {
+            count -= 1;
+            first_ending = first_ending.min(orders[count].unwrap_or(u64::MAX));
+            pairs += usize::from(self.turns[count].pair().is_some());
+        }
+        count
+    }
+
+    /// Takes back what was put aside; false where it is not that.
+    #[must_use]
+    pub fn join(&mut self, settled: Vec<Turn>) -> bool {
+        let pairs = settled.iter().filter(|turn| turn.pair().is_some()).count();
+        if self.settled != (Settled { turns: settled.len(), pairs }) || settled.iter().any(|turn| !turn.is_over()) {
+            return false;
+        }
+        self.open = self.open.map(|open| open + settled.len());
+        let stayed = std::mem::replace(&mut self.turns, settled);
+        self.turns.extend(stayed);
+        self.by_id = ById { missing: self.turns.len(), ..ById::default() };
+        self.settled = Settled::default();
+        true
+    }
+
+    /// Where the rows begin that the turns here are made of.
+    pub fn begin(&self) -> Option<u64> {
+        self.turns.iter().map(|turn| turn.began).chain(self.waiting.began).min()
+    }
+}
