@@ -47,11 +47,20 @@ pub enum Member {
     Unread {
         /// Its files.
         files: Vec<File>,
-        /// It was read before.
-        again: bool,
+        /// What it was, if it was read before.
+        was: Option<Was>,
     },
     /// As it was read.
     Read(Box<Read>),
+}
+
+/// What a thread was that is to be read again.
+#[derive(Debug, Default)]
+pub struct Was {
+    /// Where its chain ended.
+    pub end: Option<End>,
+    /// What its files were.
+    pub stamps: Vec<Stamps>,
 }
 
 /// A thread that was read.
@@ -61,6 +70,21 @@ pub struct Read {
     pub files: Vec<File>,
     /// Its chain; without pairs where it is not the project's.
     pub chain: Chain,
+}
+
+impl Read {
+    /// Where its chain ends, and SHA-256 of its id; `None` without a pair.
+    pub fn end(&self) -> Option<(Digest, End)> {
+        Some((self.chain.thread, self.chain.end()?))
+    }
+
+    /// Whether it tells more than what it was. That its files are still the same does only once nothing can have been
+    /// written that does not show.
+    pub fn is_news(&self, was: &Was) -> bool {
+        let is_settled = |file: &File| file.stamps.settled(file.taken);
+        let stamps = self.files.iter().map(|file| &file.stamps);
+        self.chain.end() != was.end || !stamps.eq(&was.stamps) || self.files.iter().any(is_settled)
+    }
 }
 
 /// A thread as it is remembered.
@@ -117,7 +141,7 @@ impl Members {
             };
             match known {
                 Some(range) if same(&range) => Member::Remembered(range),
-                known => Member::Unread { again: known.is_some(), files },
+                known => Member::Unread { was: known.map(|_| Was::default()), files },
             }
         };
         let members = threads.into_iter().map(member).collect();
@@ -186,7 +210,7 @@ impl Members {
         match member {
             Member::Remembered(range) => self.record(range).and_then(|record| Some((record.digest, record.end?))),
             Member::Unread { .. } => None,
-            Member::Read(read) => Some((read.chain.thread, read.chain.end()?)),
+            Member::Read(read) => read.end(),
         }
     }
 

@@ -24,7 +24,7 @@ use throughline_parsers::codex::{Meta, Uuid};
 use throughline_parsers::text::Digest;
 
 pub use self::members::Members;
-use self::members::{Member, Read};
+use self::members::{Member, Read, Was};
 pub use self::threads::session;
 use self::threads::{Failure, File, Line, ReadChain};
 use self::unlooked::Unlooked;
@@ -196,6 +196,7 @@ impl Project<'_> {
             let files = members.files_of(self.root, n).ok_or(Failure::Changed)?;
             let (end, read) = (members.end(&members.members[n]), self.read(files, true, since, &members.cwds)?);
             // Where it is what was remembered, there is nothing to store.
+            let read = Member::Read(Box::new(read));
             changed |= members.end(&read) != end;
             members.members[n] = read;
             needed = members.needed(needs);
@@ -267,12 +268,14 @@ impl Project<'_> {
         for n in suspected.unwrap_or_else(|| self.changed(members)) {
             let Member::Remembered(range) = &members.members[n] else { continue };
             let mut files = members.files(self.root, range).ok_or(Failure::Changed)?;
+            let end = members.end(&members.members[n]).map(|(_, end)| end);
+            let was = Was { end, stamps: files.iter().map(|file| file.stamps).collect() };
             for file in &mut files {
                 if !self.look_at(file)? {
                     suspects.insert(file.listed.path.clone());
                 }
             }
-            members.members[n] = Member::Unread { files, again: true };
+            members.members[n] = Member::Unread { files, was: Some(was) };
         }
         Ok(suspects)
     }
@@ -295,30 +298,32 @@ impl Project<'_> {
         Ok(known.identity == Identity::Thread(file.meta.clone()) && rollout.packed == file.listed.name.packed)
     }
 
-    /// Reads the members that are to be read, and tells whether there are any.
+    /// Reads the members that are to be read, and tells whether there is any news.
     fn read_unread(self, members: &mut Members) -> Result<bool, Failure> {
         let cwds = &members.cwds;
         let read = |member: &mut Member| {
-            if let Member::Unread { files, again } = member {
-                // How much of it is needed is told by where it ends.
-                *member = self.read(std::mem::take(files), *again, usize::MAX, cwds)?;
-            }
-            Ok::<_, Failure>(())
+            let Member::Unread { files, was } = member else { return Ok(false) };
+            // How much of it is needed is told by where it ends.
+            let read = self.read(std::mem::take(files), was.is_some(), usize::MAX, cwds)?;
+            let is_news = was.as_ref().is_none_or(|was| read.is_news(was));
+            *member = Member::Read(Box::new(read));
+            Ok::<_, Failure>(is_news)
         };
         let is_unread = |member: &&mut Member| matches!(member, Member::Unread { .. });
         let mut unread: Vec<&mut Member> = members.members.iter_mut().filter(is_unread).collect();
         match &mut unread[..] {
-            [] => return Ok(false),
+            [] => Ok(false),
             // For one thread no other core is woken.
-            [one] => read(one)?,
-            several => several.par_iter_mut().try_for_each(|member| read(member))?,
+            [one] => read(one),
+            several => {
+                several.par_iter_mut().map(|member| read(member)).try_reduce(|| false, |one, other| Ok(one | other))
+            }
         }
-        Ok(true)
     }
 
     /// Reads one thread: its chain, if its current file is a root thread's in the project. Fewer than `since` pairs of it may
     /// be put aside.
-    fn read(self, mut files: Vec<File>, again: bool, since: usize, cwds: &[String]) -> Result<Member, Failure> {
+    fn read(self, mut files: Vec<File>, again: bool, since: usize, cwds: &[String]) -> Result<Read, Failure> {
         let thread = files.first().map(File::thread).ok_or(Failure::Changed)?;
         let read = match Line::current(thread, &files, self.reader)? {
             Some(line) if is_root_in(line.file(), cwds) => line.read(self.reader, again, since)?,
@@ -329,7 +334,7 @@ impl Project<'_> {
                 (file.stamps, file.taken) = (stamps, taken);
             }
         }
-        Ok(Member::Read(Box::new(Read { files, chain: read.chain })))
+        Ok(Read { files, chain: read.chain })
     }
 }
 

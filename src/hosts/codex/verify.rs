@@ -203,8 +203,7 @@ impl Compared<'_> {
                 .first()
                 .and_then(|file| found.get(&file.thread()))
                 .is_some_and(|found| found.len() == files.len() && found.iter().map(said).eq(files.iter().map(said)));
-            let differs =
-                same && remembered.end(&project.read(files.clone(), false, 0, &anew.cwds)?) != remembered.end(member);
+            let differs = same && project.read(files.clone(), false, 0, &anew.cwds)?.end() != remembered.end(member);
             // They may have been written to while they were read.
             if differs && self.is_unchanged(member) {
                 differing.extend(files.iter().map(|file| file.listed.file()));
