@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use rayon::prelude::*;
 use throughline_parsers::codex::RowRef;
 use throughline_parsers::count::{Counting, Name, Seen, Sifted, Tally, Unreadable};
-use throughline_parsers::lines::{Block, Joiner, Line, Scanner, Sieve};
+use throughline_parsers::lines::{Block, Joiner, Line, Scanner, Sieve, Spelling};
 
 use super::buffer::lend;
 use super::file::{FileFrom, Rollout};
@@ -67,7 +67,7 @@ pub struct Counted<L> {
     pub tally: Tally,
     /// Where the first row begins that was passed over.
     pub first_passed: Option<u64>,
-    /// The time that the last row has, in milliseconds since the epoch, where its first bytes tell.
+    /// The last time that a row has, in milliseconds since the epoch, as far as the first bytes of rows tell.
     pub last_time: Option<i64>,
     /// It is packed, and not all of it can be decoded.
     pub damaged: bool,
@@ -86,7 +86,8 @@ impl<L: Ledger> Counted<L> {
 
     fn line(&mut self, line: &Line, bytes: &[u8], fetch: Fetch<'_>) {
         let Self { ledger, tally, last_time, .. } = self;
-        *last_time = <L::Host as Counting>::time_of(bytes).or(*last_time);
+        let head = &bytes[..bytes.len().min(<L::Host as Spelling>::LOOKAHEAD)];
+        *last_time = <L::Host as Counting>::time_of(head).or(*last_time);
         <L::Host as Counting>::look(bytes, line.span.start, line.ended, |seen| {
             tally.see(&seen);
             if let Seen::Row { row, at, .. } = seen {
@@ -101,14 +102,14 @@ struct Sieving<'t, H> {
     tally: &'t mut Tally,
     /// Where the type of the row that passed last is counted.
     last: usize,
-    /// Where the first one begins that was passed over, and the last one.
-    passed: Option<(usize, usize)>,
+    /// Where those begin that were passed over.
+    passed: Vec<usize>,
     host: PhantomData<H>,
 }
 
 impl<'t, H> Sieving<'t, H> {
     fn into(tally: &'t mut Tally) -> Self {
-        Self { tally, last: 0, passed: None, host: PhantomData }
+        Self { tally, last: 0, passed: Vec::new(), host: PhantomData }
     }
 }
 
@@ -124,7 +125,7 @@ impl<H: Counting> Sieve for Sieving<'_, H> {
     }
 
     fn passed(&mut self, line: Range<usize>) {
-        self.passed = Some((self.passed.map_or(line.start, |(first, _)| first), line.start));
+        self.passed.push(line.start);
         self.tally.add(self.last, line.len() as u64);
     }
 }
@@ -289,9 +290,13 @@ impl<H: Counting> Parts<'_, H> {
         let block = self.scanner.scan_through(bytes, len, at_line, &mut sieve);
         let tail = (sieve.last, block.tail().and_then(time_at));
         let passed = sieve.passed;
-        let last = passed.map(|(_, last)| last).max(block.lines().last().map(|line| line.start));
-        let first_passed = passed.map(|(first, _)| start + first as u64);
-        Found { block, first_passed, last_time: last.and_then(time_at), tail, host: PhantomData }
+        let first_passed = passed.first().map(|first| start + *first as u64);
+        // Of the rows that have a time the last one, wherever the part ends.
+        let timed = |at: usize| Some((at, time_at(at)?));
+        let last_passed = passed.iter().rev().find_map(|at| timed(*at));
+        let last_read = block.lines().iter().rev().find_map(|line| timed(line.start));
+        let last_time = last_passed.max(last_read).map(|(_, time)| time);
+        Found { block, first_passed, last_time, tail, host: PhantomData }
     }
 
     fn fetch(&self, span: Range<u64>) -> io::Result<Vec<u8>> {

@@ -126,6 +126,7 @@ fn check<H: Counting + Send + Sync>(text: &[u8]) {
 fn all_rows_are_counted_whatever_the_size_of_the_parts() {
     for end in ["", "\n", "\n{\"timestamp\":\"2026-07-01T00:00:10.000Z\",\"type\":\"turn_context\",\"pay"] {
         check::<EveryRow>(&[rollout(), end.into()].concat());
+        check::<EveryRow>(&[&rollout()[..], b"\nno time\nnor here\n", end.as_bytes()].concat());
         check::<Transcript>(&[transcript(), end.into()].concat());
     }
     for text in ["", "\n", "\n\n", "{}"] {
