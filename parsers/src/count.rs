@@ -19,6 +19,8 @@ use crate::row::RowRef;
 
 pub use crate::row::Unreadable;
 
+mod saved;
+
 /// How all rows of a host's logs are told apart.
 pub trait Counting: Spelling {
     /// What a row that is read does.

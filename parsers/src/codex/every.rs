@@ -11,6 +11,7 @@ use super::passed::{LONGEST_NAME, Rollout, kind_of, matters, word};
 use crate::count::{Counting, Name, Seen, Sifted, Table};
 use crate::json::{Reader, Text};
 use crate::lines::{LOOKAHEAD, NextStop, Spelling};
+use crate::pack::{Pack, Packer, Unpacker};
 use crate::row::{LineText, Piece, RowRef, Unreadable};
 use crate::time::parse_ms;
 
@@ -52,6 +53,20 @@ pub struct Origin {
     pub tree: Option<String>,
     /// The thread that began it as its sub-agent.
     pub parent: Option<String>,
+}
+
+impl Pack for Origin {
+    fn pack(&self, packer: &mut Packer) {
+        [&self.writer, &self.tree, &self.parent].into_iter().for_each(|text| text.pack(packer));
+    }
+
+    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        Some(Self {
+            writer: Option::unpack(unpacker)?,
+            tree: Option::unpack(unpacker)?,
+            parent: Option::unpack(unpacker)?,
+        })
+    }
 }
 
 const KNOWN: [&str; 35] = [

@@ -14,6 +14,7 @@ use crate::row::{MissingRow, RowRef};
 use crate::text::{Digest, JoinedBody};
 use crate::uuid::Uuid;
 
+mod accounts;
 mod saved;
 mod settled;
 
