@@ -95,7 +95,7 @@ pub enum About {
     Transcript,
     /// What the database has of one transcript, or of one thread.
     Captured,
-    /// What an audit made of the logs of a folder, or of the database.
+    /// What an audit made of the logs of a folder, of the database, or of a large log up to a place in it.
     Audit,
 }
 

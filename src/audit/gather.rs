@@ -10,11 +10,13 @@ use std::sync::Mutex;
 use rayon::prelude::*;
 
 use super::Unreadable;
+use super::checkpoint::LargeLog;
 use super::listing::Folder;
 use super::progress::Progress;
 use super::record::{Counts, Log, Opened, Record, pack_folder, unpack_folder};
 use crate::cache::{About, Cache, Name};
 use crate::scan::counted::{Counted, Watch, packed, plain};
+use crate::scan::file::Rollout;
 use crate::scan::stamps::{Moment, Stamps};
 
 /// A larger log is read by all cores, and so are the others at once.
@@ -123,25 +125,42 @@ impl Reader<'_> {
     /// Reads a log; `None` when it is gone, or when nobody waits any more.
     fn record<L: Log>(&self, path: &Path) -> io::Result<Option<Record<L>>> {
         let name = path.file_name().unwrap_or_default();
-        let Some((stamps, counted)) = self.count::<L>(path, None)? else { return Ok(None) };
+        let Some((stamps, counted)) = self.count::<L>(path)? else { return Ok(None) };
         let (summary, writers) = L::summary(&counted, name);
         let counts = Counts::of::<L>(&counted, writers);
         Ok(Some(Record { path: path.to_owned(), stamps, taken: self.now, counts, summary, cuts: Vec::new() }))
     }
 
-    fn count<L: Log>(&self, path: &Path, end: Option<u64>) -> io::Result<Option<(Stamps, Counted<L::Ledger>)>> {
-        let end = end.unwrap_or(u64::MAX);
+    fn count<L: Log>(&self, path: &Path) -> io::Result<Option<(Stamps, Counted<L::Ledger>)>> {
         Ok(match L::open(path)? {
             None => None,
             Some(Opened::Plain(file, stamps)) => {
-                plain(&file, stamps.size.min(end), L::ledger(), self.progress)?.map(|counted| (stamps, counted))
+                let large = LargeLog::<L>::of(self, path, &file, stamps);
+                let counted = match large {
+                    Some(large) => large.count()?,
+                    None => plain(&file, stamps.size, L::ledger(), self.progress)?,
+                };
+                counted.map(|counted| (stamps, counted))
             }
             Some(Opened::Packed(rollout)) => {
-                let counted = packed(&rollout, end, L::ledger, self.progress)?;
-                self.progress.read(rollout.stamps.size);
-                counted.map(|counted| (rollout.stamps, counted))
+                self.count_packed::<L>(&rollout, u64::MAX)?.map(|counted| (rollout.stamps, counted))
             }
         })
+    }
+
+    /// Reads a log from its start, as if it ended there.
+    fn count_up_to<L: Log>(&self, path: &Path, end: u64) -> io::Result<Option<Counted<L::Ledger>>> {
+        match L::open(path)? {
+            None => Ok(None),
+            Some(Opened::Plain(file, stamps)) => plain(&file, stamps.size.min(end), L::ledger(), self.progress),
+            Some(Opened::Packed(rollout)) => self.count_packed::<L>(&rollout, end),
+        }
+    }
+
+    fn count_packed<L: Log>(&self, rollout: &Rollout, end: u64) -> io::Result<Option<Counted<L::Ledger>>> {
+        let counted = packed(rollout, end, L::ledger, self.progress);
+        self.progress.read(rollout.stamps.size);
+        counted
     }
 }
 
@@ -172,7 +191,7 @@ impl<L: Log> Gathered<L> {
                     return;
                 }
                 reader.progress.expect(0, end);
-                if let Ok(Some((_, counted))) = reader.count::<L>(path, Some(end)) {
+                if let Ok(Some(counted)) = reader.count_up_to::<L>(path, end) {
                     let summary = L::summary(&counted, path.file_name().unwrap_or(OsStr::new(""))).0;
                     locked(&found).push((place, end, summary));
                 }

@@ -10,11 +10,12 @@
 //! # Ok::<_, std::io::Error>(())
 //! ```
 //!
-//! [`listing`] finds the logs of both hosts, [`mod@gather`] reads them (or remembers what it read), with what [`rollouts`] and
-//! [`transcripts`] make of one; [`families`] and [`sessions`] put together what is one thread's, [`projects`] what is one
+//! [`listing`] finds the logs of both hosts, [`mod@gather`] reads them (or remembers what it read; a large one it reads on
+//! from its [`checkpoint`]), with what [`rollouts`] and [`transcripts`] make of one; [`families`] and [`sessions`] put together what is one thread's, [`projects`] what is one
 //! project's, and [`report`] is what comes of it. A log that cannot be read is named, and the rest is reported all the same.
 
 mod bodies;
+pub mod checkpoint;
 pub mod families;
 pub mod gather;
 pub mod html;

@@ -43,6 +43,11 @@ impl Progress {
         self.all_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// So many bytes of those have not to be read after all.
+    pub(super) fn spare(&self, bytes: u64) {
+        self.all_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
     /// A file is done; nothing came of it where it is `gone`, or where the audit was ended.
     pub(super) fn done(&self, gone: bool) {
         self.files.fetch_add(1, Ordering::Relaxed);

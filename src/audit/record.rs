@@ -13,14 +13,14 @@ use throughline_parsers::pack::{Pack, Packer, Unpacker};
 use throughline_parsers::text::Digest;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::scan::counted::{Counted, Ledger};
+use crate::scan::counted::{Counted, Ledger, Resumable};
 use crate::scan::file::Rollout;
 use crate::scan::stamps::{Moment, Stamps};
 
 /// A kind of log: what is made of the rows of one file.
 pub trait Log: Pack + Send + Sync {
     /// What is made while they are read.
-    type Ledger: Ledger;
+    type Ledger: Resumable;
     /// What its files are called where they are remembered.
     const WORD: &'static str;
 
@@ -215,7 +215,6 @@ impl Pack for Pair {
 pub fn pack_folder<'r, L: Log + 'r>(folder: &Path, records: impl ExactSizeIterator<Item = &'r Record<L>>) -> Vec<u8> {
     let mut packer = Packer::with_capacity(records.len() * 512);
     packer.counted(folder.as_os_str().as_bytes());
-    // Numbers of types mean something only beside the names that they had.
     packer.number(table_digest::<L>());
     packer.number(records.len() as u64);
     for record in records {
@@ -298,6 +297,7 @@ pub fn table<L: Log>() -> &'static Table {
     <<L::Ledger as Ledger>::Host as Counting>::table()
 }
 
-fn table_digest<L: Log>() -> u64 {
+/// What tells the table of this kind of log from others: the numbers of types mean something only beside it.
+pub fn table_digest<L: Log>() -> u64 {
     xxh3_64(table::<L>().names().join("\n").as_bytes())
 }

@@ -6,14 +6,15 @@ use std::io;
 use std::path::Path;
 
 use throughline_parsers::codex::{
-    Event, EveryRow, Looked, Meta, Origin, RolloutName, RowRef, Turns as Read, Uuid, said_in,
+    Event, EveryRow, Looked, Meta, MissingRow, Origin, RolloutName, RowRef, Turns as Read, Uuid, said_in,
 };
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 use throughline_parsers::text::Digest;
 
 use super::record::{Log, Opened, Pair, TextBytes, Turns};
 use crate::hosts::codex::session;
-use crate::scan::counted::{Counted, Fetch, Ledger};
+use crate::scan::checkpoint::recent;
+use crate::scan::counted::{Counted, Fetch, Ledger, Resumable};
 use crate::scan::file;
 use crate::scan::folders::Listed;
 
@@ -48,7 +49,11 @@ pub struct RolloutLedger {
 impl Ledger for RolloutLedger {
     type Host = EveryRow;
 
-    fn apply(&mut self, row: Looked, at: RowRef, fetch: Fetch<'_>) {
+    fn matters(row: &Looked) -> bool {
+        row.event.is_some()
+    }
+
+    fn apply(&mut self, row: Looked, at: RowRef, fetch: Fetch<'_>) -> Result<(), MissingRow> {
         if let Some(writer) = row.origin.as_ref().and_then(|origin| origin.writer.as_ref()) {
             self.writers.insert(writer.clone());
         }
@@ -63,11 +68,47 @@ impl Ledger for RolloutLedger {
             };
             self.first = Some((at, meta));
         }
-        if let Some(event) = row.event {
-            let row = throughline_parsers::codex::Row { event, at };
-            // The texts of messages run along; only what stands in for one is fetched, and it was read just now.
-            let _applied = self.turns.apply(&row, |at| said_in(&fetch(at.span())?));
-        }
+        let Some(event) = row.event else { return Ok(()) };
+        let row = throughline_parsers::codex::Row { event, at };
+        // The texts of messages run along; fetched is only what stands in for one, and was read just now, and what was said
+        // in a turn that was open where the reading went on.
+        self.turns.apply(&row, |at| said_in(&fetch(at.span())?))
+    }
+}
+
+impl Resumable for RolloutLedger {
+    fn first_end(&self) -> u64 {
+        self.first.as_ref().map_or(0, |(at, _)| at.span().end)
+    }
+
+    fn recent(&self) -> u64 {
+        recent(&self.turns)
+    }
+}
+
+impl Pack for RolloutLedger {
+    fn pack(&self, packer: &mut Packer) {
+        let Self { turns, first, copied, writers } = self;
+        turns.pack(packer);
+        turns.pack_accounts(packer);
+        let (at, meta) = first.clone().unzip();
+        let (meta, origin) = meta.flatten().unzip();
+        at.pack(packer);
+        meta.pack(packer);
+        origin.pack(packer);
+        copied.pack(packer);
+        packer.number(writers.len() as u64);
+        writers.iter().for_each(|writer| writer.pack(packer));
+    }
+
+    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        let mut turns = Read::unpack(unpacker)?;
+        turns.unpack_accounts(unpacker)?;
+        let at: Option<RowRef> = Option::unpack(unpacker)?;
+        let meta: Option<(Meta, Origin)> = Option::unpack(unpacker)?.zip(Option::unpack(unpacker)?);
+        let first = at.map(|at| (at, meta));
+        let (copied, writers) = (bool::unpack(unpacker)?, unpacker.all()?);
+        Some(Self { turns, first, copied, writers: writers.into_iter().collect() })
     }
 }
 

@@ -5,13 +5,14 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
-use throughline_parsers::claude::{Looked, Said, Transcript as Spelling, Turn, Turns as Read};
+use throughline_parsers::claude::{Looked, MissingRow, Said, Transcript as Spelling, Turn, Turns as Read};
 use throughline_parsers::codex::RowRef;
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 
 use super::record::{Log, Opened, TextBytes, Turns};
-use crate::scan::counted::{Counted, Fetch, Ledger};
+use crate::scan::counted::{Counted, Fetch, Ledger, Resumable};
 use crate::scan::file::open_listed;
+use crate::scan::followed::Follow;
 
 /// What a transcript came to.
 #[derive(Debug)]
@@ -41,7 +42,11 @@ pub struct TranscriptLedger {
 impl Ledger for TranscriptLedger {
     type Host = Spelling;
 
-    fn apply(&mut self, looked: Looked, at: RowRef, fetch: Fetch<'_>) {
+    fn matters(looked: &Looked) -> bool {
+        looked.row.tells()
+    }
+
+    fn apply(&mut self, looked: Looked, at: RowRef, fetch: Fetch<'_>) -> Result<(), MissingRow> {
         if let Some(writer) = looked.writer.as_ref().filter(|writer| !self.writers.contains(*writer)) {
             self.writers.insert(writer.clone());
         }
@@ -56,8 +61,52 @@ impl Ledger for TranscriptLedger {
         if bytes > 0 {
             self.sizes.insert(at.offset, bytes);
         }
-        // It looks back only for the time of a row without one; where that cannot be had the row has none.
-        let _applied = self.turns.apply(&looked.row, fetch);
+        // It looks back only for the time of a row without one, and where the reading went on within a message.
+        self.turns.apply(&looked.row, fetch)
+    }
+}
+
+impl Resumable for TranscriptLedger {
+    fn first_end(&self) -> u64 {
+        0
+    }
+
+    fn recent(&self) -> u64 {
+        Follow::recent(&self.turns)
+    }
+}
+
+impl Pack for TranscriptLedger {
+    fn pack(&self, packer: &mut Packer) {
+        let Self { turns, sizes, session, cwd, writers, last_time } = self;
+        turns.pack(packer);
+        let mut sizes: Vec<(u64, u64)> = sizes.iter().map(|(offset, bytes)| (*offset, *bytes)).collect();
+        sizes.sort_unstable();
+        packer.number(sizes.len() as u64);
+        let mut last = 0;
+        for (offset, bytes) in sizes {
+            packer.number(offset - last);
+            packer.number(bytes);
+            last = offset;
+        }
+        session.pack(packer);
+        cwd.pack(packer);
+        packer.number(writers.len() as u64);
+        writers.iter().for_each(|writer| writer.pack(packer));
+        last_time.pack(packer);
+    }
+
+    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        let turns = Read::unpack(unpacker)?;
+        let count = unpacker.index()?;
+        let (mut sizes, mut last) = (HashMap::with_capacity(count.min(unpacker.left())), 0_u64);
+        for _ in 0..count {
+            last = last.checked_add(unpacker.number()?)?;
+            sizes.insert(last, unpacker.number()?);
+        }
+        let (session, cwd, writers) = (Option::unpack(unpacker)?, Option::unpack(unpacker)?, unpacker.all()?);
+        let writers = writers.into_iter().collect();
+        Some(Self { turns, sizes, session, cwd, writers, last_time: Option::unpack(unpacker)? })
     }
 }
 

@@ -284,7 +284,7 @@ impl Checkpoint {
             let read = |offset: u64, buffer: &mut [u8]| rollout.read_at(offset, buffer);
             let State { offset, rows, .. } = &self.state;
             self.settled_to_look_at().is_some_and(|settled| {
-                let looked = Looked { rows, recent: self.recent(), settled: &settled };
+                let looked = Looked { rows, recent: recent(&self.state.turns), settled: &settled };
                 self.proof.holds(self.state.first_end(), *offset, &looked, &read)
             })
         }
@@ -296,22 +296,6 @@ impl Checkpoint {
         let Some(settled) = &self.settled else { return Some(Cow::default()) };
         let pairs = self.state.turns.turns().iter().filter(|turn| turn.pair().is_some()).take(RECENT_PAIRS).count();
         if pairs < RECENT_PAIRS { settled.all_slices() } else { settled.slice(self.proof.slice()) }
-    }
-
-    /// Where the rows of the last pairs begin.
-    fn recent(&self) -> u64 {
-        // The places of their endings, the least first out; with where they began.
-        let mut last: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::with_capacity(RECENT_PAIRS + 1);
-        for turn in self.state.turns.turns().iter().rev() {
-            let Some((_, order)) = turn.pair() else { continue };
-            if last.len() < RECENT_PAIRS || last.peek().is_some_and(|least| least.0.0 < order) {
-                last.push(Reverse((order, turn.began)));
-                if last.len() > RECENT_PAIRS {
-                    last.pop();
-                }
-            }
-        }
-        last.iter().map(|pair| pair.0.1).min().unwrap_or(0)
     }
 
     /// About what it takes when it is saved with so many pairs, in bytes.
@@ -369,6 +353,22 @@ impl Checkpoint {
         let chained = if bool::unpack(&mut unpacker)? { Some(Chained::unpack(&mut unpacker)?) } else { None };
         Some(Self { of, stamps, taken, packed, has_tail, state, chained, settled, proof })
     }
+}
+
+/// Where the rows of the last pairs begin.
+pub fn recent(turns: &Turns) -> u64 {
+    // The places of their endings, the least first out; with where they began.
+    let mut last: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::with_capacity(RECENT_PAIRS + 1);
+    for turn in turns.turns().iter().rev() {
+        let Some((_, order)) = turn.pair() else { continue };
+        if last.len() < RECENT_PAIRS || last.peek().is_some_and(|least| least.0.0 < order) {
+            last.push(Reverse((order, turn.began)));
+            if last.len() > RECENT_PAIRS {
+                last.pop();
+            }
+        }
+    }
+    last.iter().map(|pair| pair.0.1).min().unwrap_or(0)
 }
 
 /// What proves a rollout that was read up to this state; `None` when it cannot be had. A packed file needs none: it is never

@@ -4,7 +4,8 @@
 //! from all rows that matter. A large file is mapped and read in `parts` by all cores, any other as a `stream` through a
 //! [`buffer`]; both find their way by `stops`, as fast as the processor can, and give the rows to a [`reading`]. What was
 //! read is remembered as a [`checkpoint`]. A [`transcript`] of Claude is read as a stream, and [`followed`] on.
-//! Where every row is to be counted, [`counted`] reads.
+//! Where every row is to be counted, [`counted`] reads. That the bytes in front of a place are still those that were read, a
+//! [`proof`] tells.
 
 pub mod buffer;
 pub mod checkpoint;
@@ -13,7 +14,7 @@ pub mod file;
 pub mod folders;
 pub mod followed;
 mod parts;
-mod proof;
+pub mod proof;
 pub mod reading;
 pub mod root;
 pub mod rows;

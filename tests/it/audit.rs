@@ -20,6 +20,8 @@ use throughline_parsers::text::Digest;
 
 use super::home::{rollout_id, rollout_name};
 
+mod grown;
+
 /// 2026-02-03T00:00:00Z, in milliseconds.
 const MIDNIGHT: i64 = 1_770_076_800_000;
 const APP: &str = "/golden/app";

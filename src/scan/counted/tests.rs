@@ -5,6 +5,7 @@ use std::fs;
 use memchr::memmem;
 use throughline_parsers::claude::Transcript;
 use throughline_parsers::codex::EveryRow;
+use throughline_parsers::pack::{Pack, Packer, Unpacker};
 
 use crate::scan::folders::Listed;
 
@@ -14,9 +15,34 @@ struct Places<H>(Vec<RowRef>, PhantomData<H>);
 impl<H: Counting + Send + Sync> Ledger for Places<H> {
     type Host = H;
 
-    fn apply(&mut self, _row: H::Row, at: RowRef, fetch: Fetch<'_>) {
+    fn matters(_row: &H::Row) -> bool {
+        true
+    }
+
+    fn apply(&mut self, _row: H::Row, at: RowRef, fetch: Fetch<'_>) -> Result<(), MissingRow> {
         assert_eq!(fetch(at.span()).unwrap().len() as u64, at.len);
         self.0.push(at);
+        Ok(())
+    }
+}
+
+impl<H> Pack for Places<H> {
+    fn pack(&self, packer: &mut Packer) {
+        packer.all(&self.0);
+    }
+
+    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        Some(Self(unpacker.all()?, PhantomData))
+    }
+}
+
+impl<H: Counting + Send + Sync> Resumable for Places<H> {
+    fn first_end(&self) -> u64 {
+        0
+    }
+
+    fn recent(&self) -> u64 {
+        0
     }
 }
 
@@ -116,7 +142,8 @@ fn check<H: Counting + Send + Sync>(text: &[u8]) {
     for part in [1, 2, 13, 97, 255, 256, 257, 1000, 1024, 1025, 4096, 1 << 20] {
         for large in [0, u64::MAX] {
             let sizes = Sizes { part, large };
-            let read = plain_in(sizes, file.as_file(), text.len() as u64, places::<H>(), &Nobody).unwrap().unwrap();
+            let start = Place::start(places::<H>());
+            let read = plain_in(sizes, start, file.as_file(), text.len() as u64, &Nobody, |_| {}).unwrap().unwrap();
             assert_eq!(told(&read), wanted, "parts of {part}, large from {large}");
         }
     }
@@ -133,6 +160,84 @@ fn all_rows_are_counted_whatever_the_size_of_the_parts() {
         check::<EveryRow>(text.as_bytes());
         check::<Transcript>(text.as_bytes());
     }
+}
+
+/// A log that had grown to that length is read, then what has been added; what is saved in between is all that is known.
+fn check_grown<H: Counting + Send + Sync>(text: &[u8], file: &File, until: u64, sizes: Sizes) {
+    let mut saved = Packer::default();
+    let mut offset = 0;
+    let start = Place::provable_start(places::<H>());
+    let read = plain_in(sizes, start, file, until, &Nobody, |place| {
+        place.pack(&mut saved);
+        offset = place.offset;
+    });
+    assert_eq!(told(&read.unwrap().unwrap()), told(&naive::<H>(&text[..until as usize])), "up to {until}, {sizes:?}");
+    let line_start = text[..until as usize].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    assert_eq!(offset, line_start as u64);
+    let saved = saved.finish();
+    let place = Place::<Places<H>>::unpack(&mut Unpacker::new(&saved)).unwrap();
+    let (mut at_end, len) = (None, text.len() as u64);
+    let read = plain_in(sizes, place, file, len, &Nobody, |place| at_end = Some(place.counted.rows.clone()));
+    assert_eq!(told(&read.unwrap().unwrap()), told(&naive::<H>(text)), "on from {offset}");
+    let start = Place::provable_start(places::<H>());
+    plain_in(sizes, start, file, len, &Nobody, |place| assert_eq!(Some(&place.counted.rows), at_end.as_ref())).unwrap();
+}
+
+#[test]
+fn a_log_that_was_read_on_is_one_that_was_read_whole() {
+    for end in ["", "\n", "\n{\"timestamp\":\"2026-07-01T00:00:10.000Z\",\"type\":\"turn_context\",\"payload\":{}}"] {
+        let texts = [[rollout(), end.into()].concat(), [transcript(), end.into()].concat()];
+        for (n, text) in texts.iter().enumerate() {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            fs::write(file.path(), text).unwrap();
+            let ends = (0..text.len()).filter(|at| at % 193 == 0 || text[at.saturating_sub(2)..=*at].contains(&b'\n'));
+            for until in ends.chain([text.len()]) {
+                for (part, large) in [(97, 0), (1000, u64::MAX), (1 << 20, u64::MAX)] {
+                    let sizes = Sizes { part, large };
+                    match n {
+                        0 => check_grown::<EveryRow>(text, file.as_file(), until as u64, sizes),
+                        _ => check_grown::<Transcript>(text, file.as_file(), until as u64, sizes),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_place_is_proven_until_what_mattered_changes() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = [rollout(), b"\n".to_vec()].concat();
+    fs::write(file.path(), &text).unwrap();
+    let read = |at: u64, buffer: &mut [u8]| file.as_file().read_exact_at(buffer, at).is_ok();
+    let (mut saved, mut proof) = (Packer::default(), None);
+    let start = Place::provable_start(places::<EveryRow>());
+    plain_from(start, file.as_file(), text.len() as u64, &Nobody, |place| {
+        place.pack(&mut saved);
+        proof = place.proof(&read);
+    })
+    .unwrap();
+    let (saved, proof) = (saved.finish(), proof.unwrap());
+    let place = Place::<Places<EveryRow>>::unpack(&mut Unpacker::new(&saved)).unwrap();
+    assert!(place.is_proven(&proof, &read));
+    for at in [0, text.len() / 2, text.len() - 2] {
+        let mut changed = text.clone();
+        changed[at] ^= 1;
+        fs::write(file.path(), &changed).unwrap();
+        assert!(!place.is_proven(&proof, &read), "byte {at}");
+    }
+    fs::write(file.path(), &text[..text.len() - 1]).unwrap();
+    assert!(!place.is_proven(&proof, &read));
+    // A file that is shorter than it was said to be is one that changes.
+    let start = Place::provable_start(places::<EveryRow>());
+    plain_from(start, file.as_file(), text.len() as u64, &Nobody, |place| assert!(place.proof(&read).is_none()))
+        .unwrap();
+    // Without the rows nothing can be proven, and at the start there is nothing to prove.
+    for start in [Place::start(places::<EveryRow>()), Place::provable_start(places())] {
+        let len = if start.counted.rows.is_none() { text.len() as u64 - 1 } else { 20 };
+        plain_from(start, file.as_file(), len, &Nobody, |place| assert!(place.proof(&read).is_none())).unwrap();
+    }
+    assert!((0..saved.len()).all(|len| Place::<Places<EveryRow>>::unpack(&mut Unpacker::new(&saved[..len])).is_none()));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What [`Turns`] keep for accounts, as bytes: it is written behind their saved state, which has none of it.
 
 use super::super::event::TurnId;
-use super::{Account, Kept, Turn, Turns};
+use super::{Account, Kept, Settled, Turn, Turns};
 use crate::pack::{Pack, Packer, Unpacker};
 use crate::uuid::Uuid;
 
@@ -16,9 +16,9 @@ impl Turns {
     }
 
     /// Takes them up again, behind the saved state that they were written with: from here on accounts are kept. `None` when
-    /// they are none, or those of other turns.
+    /// they are none, or those of other turns, or where turns are put aside, of which there are no accounts.
     pub fn unpack_accounts(&mut self, unpacker: &mut Unpacker<'_>) -> Option<()> {
-        if unpacker.index()? != self.turns.len() {
+        if unpacker.index()? != self.turns.len() || self.settled != Settled::default() {
             return None;
         }
         let kept = self.turns.iter_mut().map(|Turn { kept, .. }| kept);
@@ -197,5 +197,8 @@ mod tests {
         let mut accounts = Packer::default();
         Turns::keeping_accounts().pack_accounts(&mut accounts);
         assert!(turns.unpack_accounts(&mut Unpacker::new(&accounts.finish())).is_none());
+        // Those of turns of which some are put aside.
+        assert!(!turns.settle(1, 0).is_empty());
+        assert!(unpacked(&packed(&turns)).is_none());
     }
 }
