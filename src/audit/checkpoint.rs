@@ -135,3 +135,48 @@ impl<'r, L: Log> LargeLog<'r, L> {
         |offset: u64, buffer: &mut [u8]| self.file.read_exact_at(buffer, offset).is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::time::Duration;
+
+    use crate::audit::Progress;
+    use crate::audit::rollouts::Rollout;
+    use crate::audit::transcripts::Transcript;
+    use crate::scan::stamps::Moment;
+
+    #[test]
+    fn what_is_saved_is_one_logs_checkpoint_or_none() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let rows = [
+            r#"{"timestamp":"2026-02-03T00:00:00.000Z","type":"session_meta","payload":{"id":"a","cwd":"/p"}}"#,
+            r#"{"timestamp":"2026-02-03T00:00:01.000Z","type":"event_msg","payload":{"type":"task_started","turn_id":"t"}}"#,
+            r#"{"timestamp":"2026-02-03T00:00:02.000Z","type":"event_msg","payload":{"type":"user_message","message":"m"}}"#,
+        ];
+        std::fs::write(file.path(), rows.join("\n") + "\n").unwrap();
+        let (progress, cache) = (Progress::default(), Cache::below(file.path().with_extension("none")));
+        let reader = Reader { cache: Some(&cache), now: Moment::now(Duration::ZERO), progress: &progress };
+        let stamps = Stamps::of_open(file.as_file()).unwrap().stamps;
+        assert!(LargeLog::<Rollout>::of(&reader, file.path(), file.as_file(), stamps).is_none(), "it is small");
+        let log = LargeLog::<Rollout> {
+            reader: &reader,
+            cache: &cache,
+            path: file.path(),
+            file: file.as_file(),
+            stamps,
+            log: std::marker::PhantomData,
+        };
+        let (_, saved) = log.read_from(Place::provable_start(Rollout::ledger()), None).unwrap().unwrap();
+        let saved = saved.unwrap();
+        let known = Checkpoint::<Rollout>::unpack(file.path(), &saved).unwrap();
+        assert!(log.has_only_grown_from(&known));
+        assert_eq!((known.stamps, known.place.offset), (stamps, stamps.size));
+        assert_eq!(packed::<Rollout>(file.path(), stamps, known.proof, &known.place), saved);
+        assert!(Checkpoint::<Rollout>::unpack(Path::new("/another"), &saved).is_none());
+        assert!(Checkpoint::<Transcript>::unpack(file.path(), &saved).is_none());
+        assert!((0..saved.len()).all(|len| Checkpoint::<Rollout>::unpack(file.path(), &saved[..len]).is_none()));
+        assert!(Checkpoint::<Rollout>::unpack(file.path(), &[&saved[..], b"0"].concat()).is_none());
+    }
+}

@@ -246,6 +246,48 @@ fn a_large_log_that_changes_in_another_way_is_read_whole() {
 }
 
 #[test]
+fn a_log_is_read_whole_if_what_was_said_in_an_open_turn_is_not_there_any_more() {
+    // Of a long row the ends are looked at before the reading goes on, so that the edit shows only when the row is needed.
+    let long = "a long prompt ".repeat(3000);
+    let mut rollout = beginning(&Store::new());
+    rollout.begin("t1", &long);
+    let large = Large::rollout(rollout.text.as_bytes());
+    large.reads_whole("at first");
+    large.edit(rollout.text.find(&long).unwrap() + long.len() / 2, b"\"");
+    let len = rollout.text.len();
+    rollout.event("agent_message", &json!({"message": "done"})).event("task_complete", &json!({"turn_id": "t1"}));
+    large.append(&rollout.text.as_bytes()[len..]);
+    large.reads_whole("a rollout");
+    large.reads_on("the rollout as it is now");
+
+    let part = |text: &str, n| {
+        let mut row = said("assistant", text, n);
+        row["message"]["id"] = json!("m");
+        format!("{row}\n")
+    };
+    let text = transcript_of_all_kinds();
+    let text = [&text[..], part(&long, 11).as_bytes()].concat();
+    let large = Large::transcript(&text);
+    large.reads_whole("at first");
+    large.edit(text.len() - long.len() / 2, b"X");
+    large.append(part("and the end", 12).as_bytes());
+    large.reads_whole("a transcript");
+    large.reads_on("the transcript as it is now");
+}
+
+#[test]
+fn a_log_of_noise_is_read_whole() {
+    let mut rollout = beginning(&Store::new());
+    for n in 0..64 {
+        rollout.row(&format!("noise_{n}"), &json!({}));
+    }
+    let large = Large::rollout(rollout.text.as_bytes());
+    large.reads_whole("at first");
+    large.append(b"{\"timestamp\":\"2026-02-03T10:00:00.000Z\",\"type\":\"more_noise\",\"payload\":{}}\n");
+    large.reads_whole("grown");
+}
+
+#[test]
 fn an_older_row_that_was_edited_is_seen_within_64_audits_that_read_on() {
     let mut rollout = beginning(&Store::new());
     for n in 0..700 {
