@@ -20,7 +20,7 @@ use crate::scan::proof::Proof;
 use crate::scan::stamps::Stamps;
 
 /// A smaller log is read whole: that takes no longer, and of many small ones nothing more has to be stored.
-const WORTH_KEEPING: u64 = 1 << 20;
+const WORTH_KEEPING: u64 = 4 << 20;
 /// Room for what is saved of most logs. What is not used of it is never touched.
 const ROOM: usize = 1 << 20;
 

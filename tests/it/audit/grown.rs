@@ -9,7 +9,7 @@ use throughline::audit::{Progress, Request, audit};
 use super::*;
 
 /// A larger log is read on.
-const LARGE: usize = 1 << 20;
+const LARGE: usize = 4 << 20;
 /// A log that was read on has had less of it read than this.
 const FEW: u64 = 64 << 10;
 
