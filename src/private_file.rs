@@ -229,20 +229,16 @@ pub fn replace_with_parts(path: &Path, parts: &[Part<'_>], durability: Durabilit
 /// Appends bytes of one file to another, in the kernel where that can be done.
 fn copy(from: &File, start: u64, len: u64, to: &File) -> io::Result<()> {
     let (mut at, end) = (start, start + len);
+    // Some file systems cannot, and some say 0.
     while at < end {
-        let left = usize::try_from(end - at).unwrap_or(usize::MAX);
-        match rustix::fs::copy_file_range(from, Some(&mut at), to, None, left) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) => {}
-            // Other file systems cannot.
-            Err(_) => {
-                let mut rest = vec![0; left];
-                from.read_exact_at(&mut rest, at)?;
-                return sys::write(to, &rest);
-            }
+        let left = end - at;
+        if !sys::copy(from, &mut at, to, left).is_ok_and(|copied| copied > 0) {
+            break;
         }
     }
-    Ok(())
+    let mut rest = vec![0; usize::try_from(end - at).map_err(io::Error::other)?];
+    from.read_exact_at(&mut rest, at)?;
+    sys::write(to, &rest)
 }
 
 /// Puts a file with this content at the path, in one step and synced, in a directory that need not be private: a settings
@@ -419,6 +415,17 @@ mod sys {
 
     pub(super) fn write(mut file: &File, content: &[u8]) -> io::Result<()> {
         file.write_all(content)
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) fn copy(from: &File, at: &mut u64, to: &File, len: u64) -> io::Result<usize> {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        Ok(rustix::fs::copy_file_range(from, Some(at), to, None, len)?)
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(super) fn copy(_: &File, _: &mut u64, _: &File, _: u64) -> io::Result<usize> {
+        Ok(0)
     }
 
     pub(super) fn sync(file: &File) -> io::Result<()> {

@@ -47,7 +47,7 @@ pub struct MissingRow;
 
 impl std::fmt::Display for MissingRow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a message of a turn is not where it was")
+        f.write_str("a message of a turn is not where it was, or a turn is put aside")
     }
 }
 

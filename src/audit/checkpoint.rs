@@ -100,6 +100,7 @@ impl<'r, L: Log> LargeLog<'r, L> {
                 self.store(saved.filter(|_| stamps != self.stamps));
                 return Ok(Some(counted));
             }
+            self.cache.forget(&name_of::<L>(self.path));
             self.reader.progress.expect(0, self.stamps.size);
         }
         let Some((counted, saved)) = self.read_from(Place::provable_start(L::ledger()), None)? else { return Ok(None) };

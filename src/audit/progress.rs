@@ -45,7 +45,8 @@ impl Progress {
 
     /// So many bytes of those have not to be read after all.
     pub(super) fn spare(&self, bytes: u64) {
-        self.all_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let spared = |all: u64| Some(all.saturating_sub(bytes));
+        let _always = self.all_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spared);
     }
 
     /// A file is done; nothing came of it where it is `gone`, or where the audit was ended.

@@ -246,7 +246,9 @@ impl Checkpoint {
     /// That of a rollout with fewer than `since` pairs put aside.
     fn load(cache: &Cache, of: &Of, since: usize) -> Option<Self> {
         let checkpoint = Self::unpack(&mut cache.load(&of.name())?).filter(|checkpoint| checkpoint.of == *of)?;
-        if checkpoint.state.turns.settled().pairs < since { Some(checkpoint) } else { checkpoint.joined() }
+        // Without what the pairs came to the chain is made anew, of all of them.
+        let is_enough = checkpoint.state.turns.settled().pairs < since && checkpoint.chained.is_some();
+        if is_enough { Some(checkpoint) } else { checkpoint.joined() }
     }
 
     fn store(self, cache: &Cache, chained: Option<Chained<'_>>) {
@@ -283,19 +285,23 @@ impl Checkpoint {
         grown && {
             let read = |offset: u64, buffer: &mut [u8]| rollout.read_at(offset, buffer);
             let State { offset, rows, .. } = &self.state;
-            self.settled_to_look_at().is_some_and(|settled| {
-                let looked = Looked { rows, recent: recent(&self.state.turns), settled: &settled };
+            self.to_look_at().is_some_and(|(recent, settled)| {
+                let looked = Looked { rows, recent, settled: &settled };
                 self.proof.holds(self.state.first_end(), *offset, &looked, &read)
             })
         }
     }
 
-    /// The rows to be looked at among those that are put aside: one slice, as long as the last pairs are at hand. (A
-    /// rollback may have left fewer.) `None` where they cannot be had.
-    fn settled_to_look_at(&self) -> Option<Cow<'_, [u8]>> {
-        let Some(settled) = &self.settled else { return Some(Cow::default()) };
-        let pairs = self.state.turns.turns().iter().filter(|turn| turn.pair().is_some()).take(RECENT_PAIRS).count();
-        if pairs < RECENT_PAIRS { settled.all_slices() } else { settled.slice(self.proof.slice()) }
+    /// From where on all rows are to be looked at, and those among the rows that are put aside: one slice, as long as the
+    /// last pairs are at hand, else all. `None` where they cannot be had.
+    fn to_look_at(&self) -> Option<(u64, Cow<'_, [u8]>)> {
+        let turns = &self.state.turns;
+        let Some(settled) = &self.settled else { return Some((recent(turns), Cow::default())) };
+        let pairs = turns.turns().iter().filter(|turn| turn.pair().is_some()).take(RECENT_PAIRS).count();
+        match pairs < RECENT_PAIRS {
+            true => Some((0, settled.all_slices()?)),
+            false => Some((recent(turns), settled.slice(self.proof.slice())?)),
+        }
     }
 
     /// About what it takes when it is saved with so many pairs, in bytes.
@@ -345,7 +351,7 @@ impl Checkpoint {
         let offset = unpacker.number()?;
         let (turns, rows) = (Turns::unpack(&mut unpacker)?, Rows::unpack(&mut unpacker)?);
         let has_settled = bool::unpack(&mut unpacker)?;
-        if has_settled != (turns.settled().turns > 0) {
+        if has_settled != (turns.settled().turns > 0) || (rows.has_settled() && !has_settled) {
             return None;
         }
         let settled = if has_settled { Some(Settled::behind(blocks, &mut unpacker)?) } else { None };

@@ -9,6 +9,12 @@ use rustix::fs::{Mode, OFlags};
 
 use super::stamps::{Found, Stamps};
 
+/// Nothing in it is to be read: where the system knows that, it need not be readable.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const FOR_LOOKS: OFlags = OFlags::PATH;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const FOR_LOOKS: OFlags = OFlags::RDONLY;
+
 /// An open sessions root.
 #[derive(Debug)]
 pub struct Root(OwnedFd);
@@ -16,7 +22,7 @@ pub struct Root(OwnedFd);
 impl Root {
     /// Opens a root; `None` when it is not there.
     pub fn open(path: &Path) -> Option<Self> {
-        rustix::fs::open(path, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok().map(Self)
+        rustix::fs::open(path, OFlags::DIRECTORY | FOR_LOOKS | OFlags::CLOEXEC, Mode::empty()).ok().map(Self)
     }
 
     /// What stands below it, at a path that is empty for the root itself. A link is not followed. `None` when nothing is

@@ -129,7 +129,7 @@ impl Rows {
     pub fn hold(&self, since: u64, slice: u8, settled: &[u8], read: &impl ReadAt) -> bool {
         // The group in which the offset lies, too.
         let recent = self.recent(since);
-        let older = (0..recent).filter(|n| slice_of(self.settled + n) == usize::from(slice));
+        let older = (0..recent).filter(|n| slice_of(self.settled.wrapping_add(*n)) == usize::from(slice));
         let looks = older.chain(recent..self.groups.len()).map(|n| self.look(n));
         let Some(looked_at) = looks_in(settled).chain(looks).collect::<Option<Vec<Look<'_>>>>() else { return false };
         let all_hold = |looks: &[Look<'_>]| {
@@ -177,22 +177,31 @@ impl Rows {
         slices.map(Packer::finish)
     }
 
+    /// Whether something is put aside.
+    pub fn has_settled(&self) -> bool {
+        self.settled > 0
+    }
+
     /// Takes back what was put aside; false where it is not that.
     #[must_use]
     pub fn join(&mut self, slices: &Slices) -> bool {
         let mut slices = slices.each_ref().map(|slice| looks_in(slice));
-        let (mut groups, mut spans) = (Vec::with_capacity(self.settled + self.groups.len()), Vec::new());
+        let (mut groups, mut spans) = (Vec::new(), Vec::new());
         for n in 0..self.settled {
             let Some(Some(Look { print, start, spans: of_group, .. })) = slices[slice_of(n)].next() else {
                 return false;
             };
-            groups.push(Group { print, start, at: spans.len() as u32 });
+            let Ok(at) = u32::try_from(spans.len()) else { return false };
+            groups.push(Group { print, start, at });
             spans.extend_from_slice(of_group);
         }
         if slices.iter_mut().any(|slice| slice.next().is_some()) {
             return false;
         }
-        let behind = spans.len() as u32;
+        let Ok(behind) = u32::try_from(spans.len()) else { return false };
+        if u32::try_from(spans.len() + self.spans.len()).is_err() {
+            return false;
+        }
         groups.extend(self.groups.iter().map(|group| Group { at: group.at + behind, ..*group }));
         spans.append(&mut self.spans);
         (self.settled, self.groups, self.spans) = (0, groups, spans);
@@ -300,8 +309,12 @@ impl Pack for Rows {
                 at: u32::from_le_bytes(*at.first_chunk()?),
             })
         };
-        let groups = groups.iter().map(group).collect::<Option<_>>()?;
+        let groups = groups.iter().map(group).collect::<Option<Vec<Group>>>()?;
         let spans = unpacker.counted()?.to_vec();
+        let fits = groups.last().is_none_or(|group| group.at as usize <= spans.len());
+        if !fits || !groups.is_sorted_by_key(|group| group.at) {
+            return None;
+        }
         let in_last = unpacker.index().filter(|rows| *rows <= GROUP)?;
         Some(Self { settled, groups, spans, in_last, end: unpacker.number()? })
     }

@@ -174,6 +174,34 @@ fn an_old_row_that_is_edited_is_seen_when_its_slice_comes_round() {
     assert!(named(&world).is_empty());
 }
 
+/// The same where the older turns are put aside, and only where the chain ends is asked for, so that they stay so.
+#[test]
+fn an_old_row_that_is_put_aside_is_seen_when_its_slice_comes_round() {
+    let mut world = World::new();
+    let project = Resolved::new(&world.project).unwrap();
+    let ends = |stores: &Stores| {
+        let found = candidates(stores, &project, Mapping::Never, &|_, _, _| Need::End).unwrap();
+        stores.finish();
+        found.iter().map(|found| found.end).collect::<Vec<_>>()
+    };
+    let is_seen = |world: &World| {
+        let Stores { cache, .. } = world.stores(SOON);
+        let cached = Stores { cache: cache.map(|cache| cache.with_recent_turns(64)), ..world.uncached() };
+        ends(&cached) == ends(&world.uncached())
+    };
+    let path = world.folder(0).join(name(1, 1));
+    fs::write(&path, meta(1, &world.project, None) + &(0..300).map(|_| turn(world.next())).collect::<String>())
+        .unwrap();
+    assert!(is_seen(&world) && is_seen(&world));
+    edit(&path, "ask 102\"", "ask 1O2\"");
+    let polls = (1..=SLICES).find(|_| {
+        append(&path, &turn(world.next()));
+        is_seen(&world)
+    });
+    assert!(polls.is_some_and(|polls| polls > 1), "{polls:?}");
+    assert!(named(&world).is_empty());
+}
+
 #[test]
 fn the_middle_of_a_long_row_that_is_edited_is_not_seen_while_the_file_only_grows() {
     let mut world = World::new();

@@ -392,7 +392,7 @@ impl Turns {
     }
 
     /// The turn that an event is about: the one its id names, the open one first, then the latest; without an id, or while
-    /// the open turn has none, the open one. (One that is put aside is over: to be that or none is all the same.)
+    /// the open turn has none, the open one. (If all that is put aside is over, to be one of that or none is all the same.)
     fn named(&mut self, id: Option<&TurnId>) -> Result<Option<usize>, MissingRow> {
         let Some(id) = id else { return Ok(self.open) };
         let open_id = self.open.map(|open| self.turns[open].id.as_ref());
@@ -400,7 +400,7 @@ impl Turns {
             return Ok(self.open);
         }
         match self.by_id.latest(id, &self.turns) {
-            None if open_id == Some(None) && self.settled.turns > 0 => Err(MissingRow),
+            None if self.settled.open > 0 || (open_id == Some(None) && self.settled.turns > 0) => Err(MissingRow),
             None if open_id == Some(None) => Ok(self.open),
             latest => Ok(latest),
         }

@@ -59,8 +59,8 @@ pub enum Member {
 pub struct Was {
     /// Where its chain ended.
     pub end: Option<End>,
-    /// What its files were.
-    pub stamps: Vec<Stamps>,
+    /// What each of its files was, and when.
+    pub files: Vec<(Stamps, Moment)>,
 }
 
 /// A thread that was read.
@@ -81,9 +81,12 @@ impl Read {
     /// Whether it tells more than what it was. That its files are still the same does only once nothing can have been
     /// written that does not show.
     pub fn is_news(&self, was: &Was) -> bool {
-        let is_settled = |file: &File| file.stamps.settled(file.taken);
-        let stamps = self.files.iter().map(|file| &file.stamps);
-        self.chain.end() != was.end || !stamps.eq(&was.stamps) || self.files.iter().any(is_settled)
+        let is_known = |(file, (stamps, taken)): (&File, &(Stamps, Moment))| {
+            file.stamps == *stamps && (stamps.settled(*taken) || !file.stamps.settled(file.taken))
+        };
+        self.chain.end() != was.end
+            || self.files.len() != was.files.len()
+            || !self.files.iter().zip(&was.files).all(is_known)
     }
 }
 

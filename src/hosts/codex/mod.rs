@@ -17,7 +17,7 @@ use std::collections::HashSet;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rayon::prelude::*;
 use throughline_parsers::codex::{Meta, Uuid};
@@ -247,8 +247,11 @@ impl Project<'_> {
             true => Some(Arc::new(members.unlooked(Root::open(self.root)?))),
             false => None,
         };
-        let look = |unlooked: Arc<Unlooked>| Box::new(move || unlooked.look()) as Then;
-        let resolving = Resolving::start_then(others, unlooked.clone().map(look));
+        // A thread that is left behind with a dead mount keeps nothing open.
+        let look = |unlooked: Weak<Unlooked>| {
+            Box::new(move || unlooked.upgrade().iter().for_each(|unlooked| unlooked.look())) as Then
+        };
+        let resolving = Resolving::start_then(others, unlooked.as_ref().map(Arc::downgrade).map(look));
         let holds = table.holds(&root, self.reader.now);
         if let Some(unlooked) = unlooked.as_ref().filter(|_| !holds) {
             unlooked.forget();
@@ -269,7 +272,7 @@ impl Project<'_> {
             let Member::Remembered(range) = &members.members[n] else { continue };
             let mut files = members.files(self.root, range).ok_or(Failure::Changed)?;
             let end = members.end(&members.members[n]).map(|(_, end)| end);
-            let was = Was { end, stamps: files.iter().map(|file| file.stamps).collect() };
+            let was = Was { end, files: files.iter().map(|file| (file.stamps, file.taken)).collect() };
             for file in &mut files {
                 if !self.look_at(file)? {
                     suspects.insert(file.listed.path.clone());
@@ -282,7 +285,8 @@ impl Project<'_> {
 
     /// The remembered members that can have changed.
     fn changed(self, members: &Members) -> Vec<usize> {
-        let Some(root) = Root::open(self.root) else { return Vec::new() };
+        // What cannot be looked at can have changed.
+        let Some(root) = Root::open(self.root) else { return (0..members.members.len()).collect() };
         let unlooked = members.unlooked(root);
         if members.members.len() >= MANY_FILES {
             rayon::broadcast(|_| unlooked.look());

@@ -1,6 +1,6 @@
-//! What is put aside of a long rollout's checkpoint: the turns that are over, the digests of the chain up to them, and the
-//! rows that they were made of. It stands behind the rest in blocks of its own, one for each slice of the rows, and goes
-//! from file to file as it is: a poll neither reads nor writes it, but for the slice whose turn it is.
+//! What is put aside of a long rollout's checkpoint: the older turns, the digests of the chain up to them, and the rows that
+//! they were made of. It stands behind the rest in blocks of its own, one for each slice of the rows, which go from file to
+//! file as they are: a poll takes none of it apart but the slice whose turn it is.
 
 use std::borrow::Cow;
 
@@ -111,14 +111,16 @@ impl Checkpoint {
         same.then_some(self)
     }
 
-    /// Puts aside what no poll asks for, once twice as many turns are at hand as are to stay, with what its pairs came to in
-    /// the chain. `None` where what is put aside already cannot be had.
+    /// Puts aside what no poll asks for, once that is as many turns as are to stay, with what its pairs came to in the chain.
+    /// `None` where what is put aside already cannot be had.
     pub(super) fn settle(self, keep: usize, chained: Option<Chained<'_>>) -> Option<(Self, Option<Chained<'static>>)> {
         let can_settle = chained.as_ref().is_some_and(|chained| self.can_settle(chained));
         let mut this = Self { chained: chained.map(Chained::into_owned), ..self };
-        if can_settle && this.state.turns.turns().len() >= 2 * keep {
+        let pairs = RECENT_PAIRS.min(keep);
+        if can_settle && this.state.turns.turns().len() >= 2 * keep && this.state.turns.settleable(keep, pairs) >= keep
+        {
             this = this.joined()?;
-            let turns = this.state.turns.settle(keep, RECENT_PAIRS.min(keep));
+            let turns = this.state.turns.settle(keep, pairs);
             if let Some(chained) = this.chained.as_mut().filter(|_| !turns.is_empty()) {
                 let mut prefixes = std::mem::take(&mut chained.prefixes).into_owned();
                 let recent = prefixes.split_off(this.state.turns.settled().pairs.min(prefixes.len()));

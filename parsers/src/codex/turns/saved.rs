@@ -11,6 +11,7 @@ impl Pack for Turns {
     fn pack(&self, packer: &mut Packer) {
         packer.number(self.settled.turns as u64);
         packer.number(self.settled.pairs as u64);
+        packer.number(self.settled.open as u64);
         packer.number(self.started);
         packer.number(self.ended);
         self.open.map(|open| open as u64).pack(packer);
@@ -23,7 +24,7 @@ impl Pack for Turns {
     }
 
     fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
-        let settled = Settled { turns: unpacker.index()?, pairs: unpacker.index()? };
+        let settled = Settled { turns: unpacker.index()?, pairs: unpacker.index()?, open: unpacker.index()? };
         let (started, ended) = (unpacker.number()?, unpacker.number()?);
         let open: Option<u64> = Option::unpack(unpacker)?;
         let open = open.map(usize::try_from).transpose().ok()?;

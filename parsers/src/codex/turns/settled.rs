@@ -1,8 +1,8 @@
-//! Turns that are put aside: of a long rollout most are over, and nothing that comes asks for them.
+//! Turns that are put aside: of a long rollout nothing that comes asks for most of them.
 //!
-//! A state without them takes rows as it would with them, but for two seldom cases: a rollback that reaches back to them,
-//! and an event with an id while the open turn has none, which may be of one of them. Then [`Turns::apply`] says that
-//! something is missing.
+//! A state without them takes rows as it would with them, but for some seldom cases: a rollback that reaches back to them,
+//! and an event with an id that no turn here has, while the open turn has none, or one that is put aside never ended (a host
+//! that was killed). Then [`Turns::apply`] says that something is missing.
 
 use super::{ById, Turn, Turns};
 
@@ -13,6 +13,16 @@ pub struct Settled {
     pub turns: usize,
     /// Those that are pairs.
     pub pairs: usize,
+    /// Those that have not ended.
+    pub open: usize,
+}
+
+impl Settled {
+    /// These turns.
+    fn of(turns: &[Turn]) -> Self {
+        let count = |is: fn(&Turn) -> bool| turns.iter().filter(|turn| is(turn)).count();
+        Self { turns: turns.len(), pairs: count(|turn| turn.pair().is_some()), open: count(|turn| !turn.is_over()) }
+    }
 }
 
 impl Turns {
@@ -21,26 +31,26 @@ impl Turns {
         self.settled
     }
 
-    /// Puts the first turns aside, as many as can be, but the last `keep` stay, and so many pairs, those that ended last.
-    /// What is put aside is over, and ended before all that stays. Nothing where something is put aside already.
+    /// Puts the first turns aside, as many as can be, but the open one and the last `keep` stay, and so many pairs, those that
+    /// ended last. What ended of what is put aside did so before all that stays. Nothing where something is put aside already.
     pub fn settle(&mut self, keep: usize, keep_pairs: usize) -> Vec<Turn> {
-        let count = self.count_to_settle(keep, keep_pairs);
+        let count = self.settleable(keep, keep_pairs);
         if count == 0 || self.settled != Settled::default() {
             return Vec::new();
         }
         let stay = self.turns.split_off(count);
         let settled = std::mem::replace(&mut self.turns, stay);
-        self.settled = Settled { turns: count, pairs: settled.iter().filter(|turn| turn.pair().is_some()).count() };
+        self.settled = Settled::of(&settled);
         self.open = self.open.map(|open| open - count);
         self.by_id = ById { missing: self.turns.len(), ..ById::default() };
         settled
     }
 
-    fn count_to_settle(&self, keep: usize, keep_pairs: usize) -> usize {
+    /// How many of the turns here could be put aside.
+    pub fn settleable(&self, keep: usize, keep_pairs: usize) -> usize {
         let orders: Vec<Option<u64>> =
             self.turns.iter().map(|turn| turn.completed().map(|ended| ended.order)).collect();
-        let over = self.turns.iter().position(|turn| !turn.is_over()).unwrap_or(self.turns.len());
-        let mut count = over.min(self.turns.len().saturating_sub(keep));
+        let mut count = self.open.unwrap_or(self.turns.len()).min(self.turns.len().saturating_sub(keep));
         // The first ending among the turns that stay, and how many of these are pairs.
         let mut first_ending = orders[count..].iter().flatten().copied().min().unwrap_or(u64::MAX);
         let mut pairs = self.turns[count..].iter().filter(|turn| turn.pair().is_some()).count();
@@ -60,8 +70,7 @@ impl Turns {
     /// Takes back what was put aside; false where it is not that.
     #[must_use]
     pub fn join(&mut self, settled: Vec<Turn>) -> bool {
-        let pairs = settled.iter().filter(|turn| turn.pair().is_some()).count();
-        if self.settled != (Settled { turns: settled.len(), pairs }) || settled.iter().any(|turn| !turn.is_over()) {
+        if self.settled != Settled::of(&settled) {
             return false;
         }
         self.open = self.open.map(|open| open + settled.len());
