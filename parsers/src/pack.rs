@@ -32,11 +32,6 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// A packer without anything.
-    pub const fn new() -> Self {
-        Self { bytes: Vec::new() }
-    }
-
     /// A packer with room for so many bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes) }

@@ -136,8 +136,8 @@ fn hex_or_null<S: serde::Serializer>(digest: &Option<Digest>, serializer: S) -> 
 ///
 /// # Errors
 /// [`Kind::Input`] when the project is no absolute, existing directory, the limit is none, or the page token is not one of
-/// this series; the kinds of the database when bodies are needed and it fails; [`Kind::Internal`] when a store cannot be read. Nothing is
-/// half answered.
+/// this series; the kinds of the database when bodies are needed and it fails; [`Kind::Internal`] when a store cannot be
+/// read. Nothing is half answered.
 pub fn read(stores: &Stores, request: &Request<'_>, mapping: Mapping) -> Result<Answer, Error> {
     let answer = answer(stores, request, mapping);
     stores.finish();

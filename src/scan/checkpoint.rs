@@ -145,16 +145,12 @@ impl<'c> Reader<'c> {
         };
         let Some(rollout) = Rollout::open(listed)? else { return Ok(None) };
         let again = again || checkpoint.is_some();
-        let read_on = |checkpoint: Option<Checkpoint>| match checkpoint
-            .filter(|checkpoint| checkpoint.has_only_grown(&rollout))
-        {
-            Some(checkpoint) => self.read_on(&rollout, checkpoint),
-            None => Ok(None),
-        };
+        let grown = |checkpoint: Option<Checkpoint>| checkpoint.filter(|known| known.has_only_grown(&rollout));
+        let checkpoint = grown(checkpoint);
         let has_settled = checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.settled.is_some());
-        let read_on = match read_on(checkpoint)? {
+        let read_on = match self.read_on(&rollout, checkpoint)? {
             // What is put aside may have been asked for.
-            None if has_settled => read_on(load(0))?,
+            None if has_settled => self.read_on(&rollout, grown(load(0)))?,
             read_on => read_on,
         };
         let mut read = match read_on {
@@ -170,7 +166,8 @@ impl<'c> Reader<'c> {
     }
 
     /// Reads on behind a checkpoint; `None` when that cannot be done after all.
-    fn read_on(&self, rollout: &Rollout, checkpoint: Checkpoint) -> io::Result<Option<ReadRollout>> {
+    fn read_on(&self, rollout: &Rollout, checkpoint: Option<Checkpoint>) -> io::Result<Option<ReadRollout>> {
+        let Some(checkpoint) = checkpoint else { return Ok(None) };
         let Checkpoint { of, stamps, taken, state, chained, settled, proof, .. } = checkpoint;
         let Ok(contents) = rollout.read(state, of.end, self.mapping)? else { return Ok(None) };
         // Which turns are the thread's own is then asked of all of them.

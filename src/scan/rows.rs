@@ -160,7 +160,7 @@ impl Rows {
 
     /// Puts the groups aside that end in front of this offset. Nothing may be put aside yet.
     pub fn settle(&mut self, before: u64) -> Slices {
-        let mut slices = [const { Packer::new() }; SLICES as usize];
+        let mut slices: [Packer; SLICES as usize] = std::array::from_fn(|_| Packer::default());
         let count = self.recent(before);
         let spans_end = self.groups.get(count).map_or(0, |group| group.at);
         for (n, group) in self.groups[..count].iter().enumerate() {

@@ -59,6 +59,13 @@ pub struct Account {
 }
 
 impl Kept {
+    fn account(&self) -> Option<Account> {
+        match self {
+            Self::Account(account) => Some(*account),
+            Self::Nothing | Self::Texts(_) => None,
+        }
+    }
+
     fn keep(&mut self, role: Role, text: &str) {
         match self {
             _ if text.is_empty() => {}
@@ -417,6 +424,11 @@ struct ById {
 }
 
 impl ById {
+    /// Of so many turns, which are gone through when one is asked for.
+    fn of(turns: usize) -> Self {
+        Self { missing: turns, ..Self::default() }
+    }
+
     fn push(&mut self, id: &TurnId, index: usize) {
         self.indexes.entry(id.clone()).or_default().push(index);
     }
@@ -455,10 +467,7 @@ impl Turn {
 
     /// Its account, where accounts are kept.
     pub fn account(&self) -> Option<Account> {
-        match self.kept {
-            Kept::Account(account) => Some(account),
-            _ => None,
-        }
+        self.kept.account()
     }
 
     /// Whether it can still go on.

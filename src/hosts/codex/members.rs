@@ -169,8 +169,8 @@ impl Members {
     }
 
     /// The files of a member, each as it was at the last look.
-    pub fn files_of(&self, root: &Path, n: usize) -> Option<Vec<File>> {
-        match self.members.get(n)? {
+    pub fn files_of(&self, root: &Path, member: &Member) -> Option<Vec<File>> {
+        match member {
             Member::Remembered(range) => self.files(root, range),
             Member::Unread { files, .. } => Some(files.clone()),
             Member::Read(read) => Some(read.files.clone()),

@@ -193,7 +193,7 @@ impl Project<'_> {
         changed |= read;
         let mut needed = members.needed(needs);
         while let Some((n, since)) = members.lacking(&needed) {
-            let files = members.files_of(self.root, n).ok_or(Failure::Changed)?;
+            let files = members.files_of(self.root, &members.members[n]).ok_or(Failure::Changed)?;
             let (end, read) = (members.end(&members.members[n]), self.read(files, true, since, &members.cwds)?);
             // Where it is what was remembered, there is nothing to store.
             let read = Member::Read(Box::new(read));

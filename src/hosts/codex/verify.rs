@@ -226,11 +226,7 @@ impl Compared<'_> {
     }
 
     fn files_of(&self, member: &Member) -> Vec<File> {
-        match member {
-            Member::Remembered(range) => self.remembered.files(self.project.root, range).unwrap_or_default(),
-            Member::Unread { files, .. } => files.clone(),
-            Member::Read(read) => read.files.clone(),
-        }
+        self.remembered.files_of(self.project.root, member).unwrap_or_default()
     }
 }
 

@@ -117,8 +117,7 @@ impl Checkpoint {
         let can_settle = chained.as_ref().is_some_and(|chained| self.can_settle(chained));
         let mut this = Self { chained: chained.map(Chained::into_owned), ..self };
         let pairs = RECENT_PAIRS.min(keep);
-        if can_settle && this.state.turns.turns().len() >= 2 * keep && this.state.turns.settleable(keep, pairs) >= keep
-        {
+        if can_settle && this.state.turns.settleable(keep, pairs) >= keep {
             this = this.joined()?;
             let turns = this.state.turns.settle(keep, pairs);
             if let Some(chained) = this.chained.as_mut().filter(|_| !turns.is_empty()) {

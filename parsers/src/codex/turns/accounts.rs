@@ -11,8 +11,7 @@ impl Turns {
         packer.number(self.turns.len() as u64);
         let kept = self.turns.iter().map(|turn| &turn.kept);
         kept.chain([&self.waiting.kept]).for_each(|kept| kept.account().unwrap_or_default().pack(packer));
-        packer.number(self.undone.len() as u64);
-        self.undone.iter().for_each(|id| pack_id(id.as_ref(), packer));
+        packer.all(&self.undone);
     }
 
     /// Takes them up again, behind the saved state that they were written with: from here on accounts are kept. `None` when
@@ -25,21 +24,9 @@ impl Turns {
         for kept in kept.chain([&mut self.waiting.kept]) {
             *kept = Kept::Account(Account::unpack(unpacker)?);
         }
-        self.undone.clear();
-        for _ in 0..unpacker.number()? {
-            self.undone.push(unpack_id(unpacker)?);
-        }
+        self.undone = unpacker.all()?;
         self.keeping = Kept::Account(Account::default());
         Some(())
-    }
-}
-
-impl Kept {
-    fn account(&self) -> Option<Account> {
-        match self {
-            Self::Account(account) => Some(*account),
-            Self::Nothing | Self::Texts(_) => None,
-        }
     }
 }
 
@@ -59,35 +46,20 @@ impl Pack for Account {
     }
 }
 
-/// The kinds of ids.
-mod kind {
-    pub(super) const NONE: u64 = 0;
-    pub(super) const UUID: u64 = 1;
-    pub(super) const TEXT: u64 = 2;
-}
-
-fn pack_id(id: Option<&TurnId>, packer: &mut Packer) {
-    match id {
-        None => packer.number(kind::NONE),
-        Some(TurnId::Uuid(id)) => {
-            packer.number(kind::UUID);
-            id.pack(packer);
-        }
-        Some(TurnId::Text(id)) => {
-            packer.number(kind::TEXT);
-            packer.counted(id.as_bytes());
+impl Pack for TurnId {
+    fn pack(&self, packer: &mut Packer) {
+        matches!(self, Self::Uuid(_)).pack(packer);
+        match self {
+            Self::Uuid(id) => id.pack(packer),
+            Self::Text(id) => packer.counted(id.as_bytes()),
         }
     }
-}
 
-/// What is read is an id, or that there is none; `None` when it is neither.
-#[allow(clippy::option_option, reason = "a turn without an id counts too")]
-fn unpack_id(unpacker: &mut Unpacker<'_>) -> Option<Option<TurnId>> {
-    match unpacker.number()? {
-        kind::NONE => Some(None),
-        kind::UUID => Some(Some(TurnId::Uuid(Uuid::unpack(unpacker)?))),
-        kind::TEXT => Some(Some(TurnId::Text(String::unpack(unpacker)?.into()))),
-        _ => None,
+    fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
+        Some(match bool::unpack(unpacker)? {
+            true => Self::Uuid(Uuid::unpack(unpacker)?),
+            false => Self::Text(String::unpack(unpacker)?.into()),
+        })
     }
 }
 

@@ -39,7 +39,7 @@ impl Pack for Turns {
             messages: Messages::unpack(unpacker)?,
             kept: Kept::Nothing,
         };
-        let by_id = ById { missing: turns.len(), ..ById::default() };
+        let by_id = ById::of(turns.len());
         Some(Self { settled, turns, open, waiting, started, ended, by_id, ..Self::default() })
     }
 }

@@ -42,7 +42,7 @@ impl Turns {
         let settled = std::mem::replace(&mut self.turns, stay);
         self.settled = Settled::of(&settled);
         self.open = self.open.map(|open| open - count);
-        self.by_id = ById { missing: self.turns.len(), ..ById::default() };
+        self.by_id = ById::of(self.turns.len());
         settled
     }
 
@@ -76,7 +76,7 @@ impl Turns {
         self.open = self.open.map(|open| open + settled.len());
         let stayed = std::mem::replace(&mut self.turns, settled);
         self.turns.extend(stayed);
-        self.by_id = ById { missing: self.turns.len(), ..ById::default() };
+        self.by_id = ById::of(self.turns.len());
         self.settled = Settled::default();
         true
     }
