@@ -146,9 +146,8 @@ impl<'c> Reader<'c> {
         let Some(rollout) = Rollout::open(listed)? else { return Ok(None) };
         let again = again || checkpoint.is_some();
         let grown = |checkpoint: Option<Checkpoint>| checkpoint.filter(|known| known.has_only_grown(&rollout));
-        let checkpoint = grown(checkpoint);
         let has_settled = checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.settled.is_some());
-        let read_on = match self.read_on(&rollout, checkpoint)? {
+        let read_on = match self.read_on(&rollout, grown(checkpoint))? {
             // What is put aside may have been asked for.
             None if has_settled => self.read_on(&rollout, grown(load(0)))?,
             read_on => read_on,

@@ -223,7 +223,7 @@ impl Project<'_> {
         {
             members.unknown = table.unknown(self.root);
             let members = remembered.unwrap_or_default();
-            return Ok(Gathered { members, changed: false, suspected, learned: None });
+            return Ok(Gathered { members, changed: false, suspected: Some(suspected), learned: None });
         }
         let mut earlier = known_tree(self.reader, self.root);
         earlier.iter_mut().for_each(|tree| tree.doubt(self.resolved));
@@ -234,34 +234,30 @@ impl Project<'_> {
         Ok(Gathered { members, changed, suspected: None, learned: Some(learned) })
     }
 
-    /// The table of the tree, if the members can only be those that are remembered; and if these are many, those of them
-    /// that can have changed.
-    fn still_holds<'t>(self, members: &Members, table: &'t [u8]) -> Option<(Table<'t>, Option<Vec<usize>>)> {
+    /// The table of the tree, if the members can only be those that are remembered; and those of them that can have changed.
+    fn still_holds<'t>(self, members: &Members, table: &'t [u8]) -> Option<(Table<'t>, Vec<usize>)> {
         let table = Table::unpack(self.root, table).filter(|table| table.content == members.content)?;
-        let root = Root::open(self.root)?;
+        let unlooked = Arc::new(members.unlooked(Root::open(self.root)?));
         // The working directories are resolved at every read, on the other core.
         // (The project itself was followed just now.)
         let is_other = |cwd: &&String| cwd.as_bytes() != self.resolved.as_bytes();
         let others = members.cwds.iter().filter(is_other).cloned().collect();
-        let unlooked = match members.members.len() >= MANY {
-            true => Some(Arc::new(members.unlooked(Root::open(self.root)?))),
-            false => None,
-        };
         // A thread that is left behind with a dead mount keeps nothing open.
         let look = |unlooked: Weak<Unlooked>| {
             Box::new(move || unlooked.upgrade().iter().for_each(|unlooked| unlooked.look())) as Then
         };
-        let resolving = Resolving::start_then(others, unlooked.as_ref().map(Arc::downgrade).map(look));
-        let holds = table.holds(&root, self.reader.now);
-        if let Some(unlooked) = unlooked.as_ref().filter(|_| !holds) {
+        let is_many = members.members.len() >= MANY;
+        let resolving = Resolving::start_then(others, is_many.then(|| look(Arc::downgrade(&unlooked))));
+        let suspected = table.holds(unlooked.root(), self.reader.now).then(|| unlooked.changed());
+        if suspected.is_none() {
             unlooked.forget();
         }
-        let suspected = unlooked.as_ref().filter(|_| holds).map(|unlooked| unlooked.changed());
         let places = resolving.wait();
         let is_inside = |cwd: &String| {
             places.get(cwd).is_some_and(|place| place.as_ref().is_some_and(|place| place.is_inside(self.resolved)))
         };
-        (holds && members.cwds.iter().filter(is_other).all(is_inside)).then_some((table, suspected))
+        let all_inside = members.cwds.iter().filter(is_other).all(is_inside);
+        suspected.filter(|_| all_inside).map(|suspected| (table, suspected))
     }
 
     /// Looks which of the remembered members can have changed: those are to be read. Gives the files that say something else

@@ -58,6 +58,11 @@ impl Unlooked {
         }
     }
 
+    /// The root that they are below.
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
     /// Has nobody look any more: nobody asks.
     pub fn forget(&self) {
         self.next.store(self.ranges.len(), Ordering::Relaxed);
