@@ -25,7 +25,7 @@ use crate::scan::stamps::Moment;
 const DIRECTORY: &str = "throughline";
 /// What every file begins with. Another format has another one, and so has another release: it may make something else of
 /// the same rows, and what is remembered would hide that for ever.
-const MAGIC: &[u8] = concat!("tl-mem04 ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
+const MAGIC: &[u8] = concat!("tl-mem05 ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 /// All files together take at most so many bytes.
 pub const MOST_BYTES: u64 = 64 << 20;
 /// A larger file is not kept: it would push out too many others.

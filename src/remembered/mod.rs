@@ -247,7 +247,7 @@ impl Content {
             About::Root => {
                 let (table, rest) = (blocks.next_block()?, blocks.next_block()?);
                 let root = Table::root(&table)?;
-                let tree = Tree::take_up(&root, &table, &rest)?;
+                let tree = Tree::take_up(&root, table, &rest)?;
                 Some(Self::Root(root, tree))
             }
             About::Project => {

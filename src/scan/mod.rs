@@ -1,6 +1,7 @@
 //! The read side of the stores: every system call on rollouts goes through here.
 //!
-//! [`folders`] lists a tree of rollouts, [`root`] looks at what is in it, [`mod@file`] opens one and reads it: its identity from the first row, or its turns
+//! [`folders`] lists a tree of rollouts, [`root`] looks at what is in it and [`looks`] is how two cores do,
+//! [`mod@file`] opens one and reads it: its identity from the first row, or its turns
 //! from all rows that matter. A large file is mapped and read in `parts` by all cores, any other as a `stream` through a
 //! [`buffer`]; both find their way by `stops`, as fast as the processor can, and give the rows to a [`reading`]. What was
 //! read is remembered as a [`checkpoint`]. A [`transcript`] of Claude is read as a stream, and [`followed`] on.
@@ -13,6 +14,7 @@ pub mod counted;
 pub mod file;
 pub mod folders;
 pub mod followed;
+pub mod looks;
 mod parts;
 pub mod proof;
 pub mod reading;

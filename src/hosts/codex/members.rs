@@ -15,13 +15,13 @@ use throughline_parsers::text::Digest;
 
 use super::super::{Candidate, Need, Needs};
 use super::threads::{File, session};
-use super::unlooked::Unlooked;
 use crate::chain::{Chain, End, Host};
 use crate::paths::Resolved;
 use crate::scan::folders::{Listed, plain};
+use crate::scan::looks::{self, Looks};
 use crate::scan::root::Root;
 use crate::scan::stamps::{Moment, Stamps};
-use crate::scan::tree::{Identity, Known, Tree, pack_meta, unpack_meta};
+use crate::scan::tree::{Identity, Known, Table, Tree, pack_meta, unpack_meta};
 
 /// The members of one project below one root.
 #[derive(Debug, Default)]
@@ -182,14 +182,23 @@ impl Members {
         self.record(range).is_some_and(|record| record.is_unchanged(root))
     }
 
-    /// The remembered ones, to be looked at.
-    pub fn unlooked(&self, root: Root) -> Unlooked {
-        let range = |(n, member): (usize, &Member)| match member {
-            Member::Remembered(range) => Some((n, range.clone())),
+    /// The looks that tell which of the members can have changed: they have the members' numbers, behind those of the looks
+    /// at what this table tells of, all of which has to be as it was.
+    pub fn looks(&self, root: Root, table: Option<Arc<Table>>) -> Looks {
+        let range = |member: &Member| match member {
+            Member::Remembered(range) => Some(range.clone()),
             _ => None,
         };
-        let ranges = self.members.iter().enumerate().filter_map(range).collect();
-        Unlooked::new(root, Arc::clone(&self.bytes), ranges)
+        let (bytes, ranges): (_, Vec<_>) = (Arc::clone(&self.bytes), self.members.iter().map(range).collect());
+        let of_table = table.as_ref().map_or(0, |table| table.len());
+        Looks::new(of_table + ranges.len(), move |n| {
+            let Some(n) = n.checked_sub(of_table) else {
+                let is_still = table.as_ref().is_some_and(|table| table.is_still(n, &root));
+                return if is_still { looks::Found::Same } else { looks::Found::Enough };
+            };
+            let is_unchanged = |range| record_in(&bytes, range).is_some_and(|record| record.is_unchanged(&root));
+            if ranges[n].as_ref().is_none_or(is_unchanged) { looks::Found::Same } else { looks::Found::Changed }
+        })
     }
 
     /// All rollouts of the members, and those that may turn out to be: the paths of the plain files.
@@ -310,7 +319,7 @@ impl Members {
 }
 
 /// A record among the bytes of all.
-pub fn record_in<'b>(bytes: &'b [u8], range: &Range<usize>) -> Option<Record<'b>> {
+fn record_in<'b>(bytes: &'b [u8], range: &Range<usize>) -> Option<Record<'b>> {
     Record::unpack(bytes.get(range.clone())?)
 }
 

@@ -10,7 +10,6 @@ mod members;
 pub mod survey;
 pub mod texts;
 pub mod threads;
-mod unlooked;
 pub mod verify;
 
 use std::collections::HashSet;
@@ -27,7 +26,6 @@ pub use self::members::Members;
 use self::members::{Member, Read, Was};
 pub use self::threads::session;
 use self::threads::{Failure, File, Line, ReadChain};
-use self::unlooked::Unlooked;
 use super::{Candidate, Need, Needs};
 use crate::cache::{About, Name};
 use crate::chain::{Chain, Host};
@@ -36,6 +34,7 @@ use crate::paths::Resolved;
 use crate::resolving::{Resolving, Then};
 use crate::scan::checkpoint::Reader;
 use crate::scan::file::{Mapping, Rollout};
+use crate::scan::looks::Looks;
 use crate::scan::root::Root;
 use crate::scan::tree::{Identity, Known, Look, Table, Tree};
 use crate::stores::Stores;
@@ -217,7 +216,7 @@ impl Project<'_> {
         let saved = trusted.and_then(|cache| cache.load(&self.name())?.next_block());
         let mut remembered = saved.and_then(|bytes| Members::take_up(self.root, self.resolved, bytes));
         let table = trusted.and_then(|cache| cache.load(&root_name(self.root))?.next_block());
-        if let (Some(members), Some(table)) = (&mut remembered, &table)
+        if let (Some(members), Some(table)) = (&mut remembered, table)
             && suspects.is_empty()
             && let Some((table, suspected)) = self.still_holds(members, table)
         {
@@ -235,29 +234,26 @@ impl Project<'_> {
     }
 
     /// The table of the tree, if the members can only be those that are remembered; and those of them that can have changed.
-    fn still_holds<'t>(self, members: &Members, table: &'t [u8]) -> Option<(Table<'t>, Vec<usize>)> {
-        let table = Table::unpack(self.root, table).filter(|table| table.content == members.content)?;
-        let unlooked = Arc::new(members.unlooked(Root::open(self.root)?));
+    fn still_holds(self, members: &Members, table: Vec<u8>) -> Option<(Arc<Table>, Vec<usize>)> {
+        let is_right = |table: &Table| table.content == members.content && !table.is_due(self.reader.now);
+        let table = Arc::new(Table::unpack(self.root, table).filter(is_right)?);
+        let looks = Arc::new(members.looks(Root::open(self.root)?, Some(Arc::clone(&table))));
         // The working directories are resolved at every read, on the other core.
         // (The project itself was followed just now.)
         let is_other = |cwd: &&String| cwd.as_bytes() != self.resolved.as_bytes();
         let others = members.cwds.iter().filter(is_other).cloned().collect();
         // A thread that is left behind with a dead mount keeps nothing open.
-        let look = |unlooked: Weak<Unlooked>| {
-            Box::new(move || unlooked.upgrade().iter().for_each(|unlooked| unlooked.look())) as Then
-        };
-        let is_many = members.members.len() >= MANY;
-        let resolving = Resolving::start_then(others, is_many.then(|| look(Arc::downgrade(&unlooked))));
-        let suspected = table.holds(unlooked.root(), self.reader.now).then(|| unlooked.changed());
-        if suspected.is_none() {
-            unlooked.forget();
-        }
+        let look = |looks: Weak<Looks>| Box::new(move || looks.upgrade().iter().for_each(|looks| looks.look())) as Then;
+        let is_many = table.len() + members.members.len() >= MANY;
+        let resolving = Resolving::start_then(others, is_many.then(|| look(Arc::downgrade(&looks))));
+        let changed = looks.changed();
         let places = resolving.wait();
         let is_inside = |cwd: &String| {
             places.get(cwd).is_some_and(|place| place.as_ref().is_some_and(|place| place.is_inside(self.resolved)))
         };
         let all_inside = members.cwds.iter().filter(is_other).all(is_inside);
-        suspected.filter(|_| all_inside).map(|suspected| (table, suspected))
+        let suspected = changed?.into_iter().map(|n| n - table.len()).collect();
+        all_inside.then_some((table, suspected))
     }
 
     /// Looks which of the remembered members can have changed: those are to be read. Gives the files that say something else
@@ -283,11 +279,11 @@ impl Project<'_> {
     fn changed(self, members: &Members) -> Vec<usize> {
         // What cannot be looked at can have changed.
         let Some(root) = Root::open(self.root) else { return (0..members.members.len()).collect() };
-        let unlooked = members.unlooked(root);
+        let looks = members.looks(root, None);
         if members.members.len() >= MANY_FILES {
-            rayon::broadcast(|_| unlooked.look());
+            rayon::broadcast(|_| looks.look());
         }
-        unlooked.changed()
+        looks.changed().unwrap_or_else(|| (0..members.members.len()).collect())
     }
 
     /// Looks at the first row of a file; false when it says something else than it said.
@@ -348,13 +344,13 @@ fn is_root_in(file: &File, cwds: &[String]) -> bool {
 fn known_tree(reader: Reader<'_>, root: &Path) -> Option<Tree> {
     let mut saved = reader.trusted()?.load(&root_name(root))?;
     let (table, rest) = (saved.next_block()?, saved.next_block()?);
-    Tree::take_up(root, &table, &rest)
+    Tree::take_up(root, table, &rest)
 }
 
 /// Whether the tree below a root can only be the one of this content.
 fn root_holds(reader: Reader<'_>, root: &Path, content: u64) -> bool {
     let saved = reader.trusted().and_then(|cache| cache.load(&root_name(root))?.next_block());
-    let table = saved.as_deref().and_then(|saved| Table::unpack(root, saved)).filter(|table| table.content == content);
+    let table = saved.and_then(|saved| Table::unpack(root, saved)).filter(|table| table.content == content);
     table.is_some_and(|table| Root::open(root).is_some_and(|root| table.holds(&root, reader.now)))
 }
 

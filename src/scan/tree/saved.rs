@@ -2,6 +2,7 @@
 //! it, and the rest.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -92,7 +93,7 @@ impl Tree {
     }
 
     /// Takes a saved tree up again; `None` when it is none, or another root's.
-    pub fn take_up(root: &Path, table: &[u8], rest: &[u8]) -> Option<Self> {
+    pub fn take_up(root: &Path, table: Vec<u8>, rest: &[u8]) -> Option<Self> {
         let table = Table::unpack(root, table)?;
         let mut unpacker = Unpacker::new(rest);
         let (mut cwds, mut places) = (Vec::new(), HashMap::new());
@@ -104,8 +105,8 @@ impl Tree {
             places.insert(cwd, place);
         }
         let mut folders = Vec::new();
-        for entry in table.entries().take(table.folders) {
-            let (below, stamps, taken) = entry?;
+        for n in 0..table.folders {
+            let (below, stamps, taken) = table.entry(n)?;
             let path = if below.as_os_str().is_empty() { root.to_path_buf() } else { root.join(below) };
             let looked = Moment::unpack(&mut unpacker)?;
             let mut rollouts = Vec::new();
@@ -125,72 +126,79 @@ impl Tree {
     }
 }
 
-/// The first part of a saved tree, in the bytes that it was saved as: of these nothing is kept that a poll does not need.
-#[derive(Clone, Copy, Debug)]
-pub struct Table<'b> {
+/// The first part of a saved tree, in the bytes that it was saved as: of these nothing is taken that a poll does not need.
+#[derive(Debug)]
+pub struct Table {
     /// A digest of what there is.
     pub content: u64,
     next_look: Moment,
     /// How many folders there are.
     folders: usize,
-    /// How many rollouts that could not be identified yet.
-    unknown: usize,
-    /// The folders, and then these rollouts.
-    entries: &'b [u8],
+    bytes: Vec<u8>,
+    /// Where the folders begin in the bytes, and then the rollouts that could not be identified yet.
+    entries: Vec<usize>,
 }
 
 /// Where it is below the root, what it was, and when.
 type Entry<'b> = (&'b Path, Stamps, Moment);
 
-impl<'b> Table<'b> {
+impl Table {
     /// Reads a table; `None` when it is none, or another root's.
-    pub fn unpack(root: &Path, bytes: &'b [u8]) -> Option<Self> {
-        let mut unpacker = Unpacker::new(bytes);
+    pub fn unpack(root: &Path, bytes: Vec<u8>) -> Option<Self> {
+        let mut unpacker = Unpacker::new(&bytes);
         if unpacker.counted()? != root.as_os_str().as_bytes() {
             return None;
         }
         let (content, next_look) = (unpacker.number()?, Moment::unpack(&mut unpacker)?);
         let (folders, unknown) = (unpacker.index()?, unpacker.index()?);
-        Some(Self { content, next_look, folders, unknown, entries: unpacker.raw(unpacker.left())? })
+        let mut entries = Vec::with_capacity(bytes.len() / Stamps::PACKED_WITH_MOMENT);
+        for _ in 0..folders.checked_add(unknown)? {
+            entries.push(bytes.len() - unpacker.left());
+            unpacker.counted()?;
+            unpacker.raw(Stamps::PACKED_WITH_MOMENT)?;
+        }
+        Some(Self { content, next_look, folders, entries, bytes })
     }
 
     /// The root that a table is of.
     pub fn root(bytes: &[u8]) -> Option<PathBuf> {
-        Some(PathBuf::from(std::ffi::OsStr::from_bytes(Unpacker::new(bytes).counted()?)))
+        Some(PathBuf::from(OsStr::from_bytes(Unpacker::new(bytes).counted()?)))
     }
 
-    /// The folders and then the rollouts that could not be identified; `None` where one cannot be read.
-    fn entries(self) -> impl Iterator<Item = Option<Entry<'b>>> {
-        let mut unpacker = Unpacker::new(self.entries);
-        let mut entry = move || {
-            let below = Path::new(std::ffi::OsStr::from_bytes(unpacker.counted()?));
-            Some((below, Stamps::unpack(&mut unpacker)?, Moment::unpack(&mut unpacker)?))
-        };
-        let (mut left, mut whole) = (self.folders.saturating_add(self.unknown), true);
-        std::iter::from_fn(move || {
-            left = left.checked_sub(1).filter(|_| whole)?;
-            let entry = entry();
-            whole = entry.is_some();
-            Some(entry)
-        })
+    /// Of how many folders and rollouts it tells what they were.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// A folder, or behind these a rollout that could not be identified.
+    fn entry(&self, n: usize) -> Option<Entry<'_>> {
+        let mut unpacker = Unpacker::new(self.bytes.get(*self.entries.get(n)?..)?);
+        let below = Path::new(OsStr::from_bytes(unpacker.counted()?));
+        Some((below, Stamps::unpack(&mut unpacker)?, Moment::unpack(&mut unpacker)?))
     }
 
     /// The paths of the rollouts that could not be identified, those of the plain files.
-    pub fn unknown(self, root: &Path) -> Vec<PathBuf> {
-        let unknown = self.entries().skip(self.folders).flatten();
+    pub fn unknown(&self, root: &Path) -> Vec<PathBuf> {
+        let unknown = (self.folders..self.len()).filter_map(|n| self.entry(n));
         unknown.map(|(below, ..)| folders::plain(root.join(below))).collect()
     }
 
     /// Whether the tree can only be as it was saved.
-    pub fn holds(self, root: &Root, now: Moment) -> bool {
+    pub fn holds(&self, root: &Root, now: Moment) -> bool {
+        !self.is_due(now) && (0..self.len()).all(|n| self.is_still(n, root))
+    }
+
+    /// Whether the tree is to be looked at again, whatever its folders say.
+    pub fn is_due(&self, now: Moment) -> bool {
         let soon = Moment(self.next_look.0.saturating_sub(LOOK_AGAIN.as_nanos() as i64));
-        if now >= self.next_look || (self.next_look.0 != i64::MAX && is_due(soon, now)) {
-            return false;
-        }
-        let same = |(below, stamps, taken): Entry<'_>| {
+        self.folders == 0 || now >= self.next_look || (self.next_look.0 != i64::MAX && is_due(soon, now))
+    }
+
+    /// Whether one of the folders and rollouts can only be what it was.
+    pub fn is_still(&self, n: usize, root: &Root) -> bool {
+        self.entry(n).is_some_and(|(below, stamps, taken)| {
             stamps.settled(taken) && matches!(root.look_at(below), Ok(Some(found)) if found.stamps == stamps)
-        };
-        self.folders > 0 && self.entries().all(|entry| entry.is_some_and(same))
+        })
     }
 }
 
