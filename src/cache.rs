@@ -485,8 +485,8 @@ mod tests {
         let path = path(&cache, &name(1));
         let bytes = fs::read(&path).unwrap();
         let version = env!("CARGO_PKG_VERSION");
-        assert!(bytes.starts_with(format!("tl-mem04 {version}\n").as_bytes()));
-        let mut other = format!("tl-mem04 {version}0\n").into_bytes();
+        assert!(bytes.starts_with(format!("tl-mem05 {version}\n").as_bytes()));
+        let mut other = format!("tl-mem05 {version}0\n").into_bytes();
         other.extend_from_slice(&bytes[MAGIC.len()..]);
         fs::write(path, other).unwrap();
         assert!(cache.load(&name(1)).is_none());

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::record::key;
 use super::threads::Thread;
 use crate::cache::{About, Cache, Name};
-use crate::db::{examining, sessions};
+use crate::db::{alone, sessions};
 use crate::error::Error;
 use crate::scan::stamps::{Moment, Stamps};
 
@@ -86,7 +86,7 @@ impl<'r> Remembered<'r> {
 /// What the database and its log are, if any later change would show.
 fn database_stamps(path: &Path, now: Moment) -> Option<Vec<u8>> {
     let mut packer = Packer::default();
-    for path in [path, &examining::beside(path, "-wal")] {
+    for path in [path, &alone::beside(path, "-wal")] {
         // An empty log is none: readers make one, too.
         let stamps = Stamps::of_path(CWD, path).ok()?.map(|found| found.stamps).filter(|stamps| stamps.size > 0);
         if stamps.is_some_and(|stamps| !stamps.settled(now)) {

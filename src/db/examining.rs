@@ -1,21 +1,17 @@
-//! A look at the database that leaves no trace: for those who ask how it is, and not for a turn.
+//! How the database is: for those who ask that, and not for a turn.
 
-use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
-use super::projection::{self, BUSY};
-use super::{Error, schema};
+use super::alone::{self, beside};
+use super::{Error, projection, schema};
 use crate::chain::{Entry, Host};
 use crate::paths::Resolved;
 
-/// So often the database is read anew when somebody writes to it meanwhile.
-const TRIES: usize = 3;
 /// A larger one is not looked at page by page.
 const MOST_CHECKED_BYTES: u64 = 1 << 30;
 
@@ -97,24 +93,14 @@ pub fn with_bodies(path: &Path, asked: &[Asked<'_>]) -> Result<Vec<usize>, Error
 
 /// Asks the database at this path; `None` if there is none.
 fn examine<T>(path: &Path, ask: impl Fn(&Connection, &Metadata) -> rusqlite::Result<T>) -> Result<Option<T>, Error> {
-    let log = beside(path, "-wal");
-    for tries_left in (0..TRIES).rev() {
-        let Some(found) = found(path)? else { return Ok(None) };
-        // A reader of the log needs files beside the database, and leaves them there. Where there is no log nobody has the
-        // database open, and it can be read as a file that does not change.
-        let alone = tries_left > 0 && !log.exists();
-        let database = open(path, alone)?;
-        let version = schema::version(&database)?;
+    let Some(found) = found(path)? else { return Ok(None) };
+    alone::read(path, |database| {
+        let version = schema::version(database)?;
         if !schema::VERSIONS.contains(&version) {
             return Err(Error::Version(version));
         }
-        let answer = ask(&database, &found);
-        if alone && (log.exists() || self::found(path)?.is_none_or(|now| stamps(&now) != stamps(&found))) {
-            continue;
-        }
-        return Ok(Some(answer?));
-    }
-    unreachable!("the last look is taken as it is")
+        Ok(Some(ask(database, &found)?))
+    })
 }
 
 fn found(path: &Path) -> Result<Option<Metadata>, Error> {
@@ -128,37 +114,12 @@ fn found(path: &Path) -> Result<Option<Metadata>, Error> {
     }
 }
 
-fn stamps(found: &Metadata) -> (u64, u64, i64, i64) {
-    (found.ino(), found.size(), found.mtime(), found.mtime_nsec())
-}
-
-fn open(path: &Path, alone: bool) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-    let mut name = b"file:".to_vec();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'%' | b'?' | b'#' => name.extend(format!("%{byte:02x}").bytes()),
-            _ => name.push(*byte),
-        }
-    }
-    name.extend(if alone { &b"?immutable=1"[..] } else { b"" });
-    let database = Connection::open_with_flags(OsString::from_vec(name), flags)?;
-    database.busy_timeout(BUSY)?;
-    Ok(database)
-}
-
-/// A file of SQLite's beside the database.
-pub fn beside(path: &Path, end: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(end);
-    PathBuf::from(name)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::db::capture::{CodexTurn, store_codex_thread};
+    use std::ffi::OsString;
     use throughline_parsers::text::Digest;
 
     fn names(folder: &Path) -> Vec<OsString> {

@@ -2,8 +2,9 @@
 //!
 //! [`schema`] makes it and opens it for writing, [`capture`] puts the texts of turns into it, [`projection`] takes the
 //! bodies of completed turns from it, [`sessions`] tells what there is of many sessions at once, and [`examining`] looks how it
-//! is.
+//! is. Whoever only reads opens it as [`alone`] says.
 
+pub mod alone;
 pub mod capture;
 pub mod examining;
 pub mod projection;

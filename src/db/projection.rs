@@ -8,20 +8,16 @@ use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
 use std::path::Path;
-use std::time::Duration;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use throughline_parsers::json::MAX_WHOLE;
 use throughline_parsers::text::{Digest, body};
 
-use super::schema;
+use super::{alone, schema};
 use crate::chain::Entry;
 use crate::error::{Error, Kind};
 use crate::paths::Resolved;
-
-/// How long a lock of somebody else is waited for.
-pub(super) const BUSY: Duration = Duration::from_secs(1);
 
 /// The canonical bodies of one completed turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,11 +45,12 @@ pub fn pairs(path: &Path, session: &str, project: &Resolved, entries: &[Entry]) 
     found.unwrap_or(Ok(None))
 }
 
-/// Looks at the database as it is at one moment; `None` without one.
+/// Looks at the database as it is at one moment; `None` without one. It may be looked at twice, and then the second time
+/// counts.
 ///
 /// # Errors
 /// [`Kind::DbSchema`] for a version that is not read, [`Kind::DbIo`] when the database cannot be read or stays locked.
-pub fn look<T>(path: &Path, with: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<Option<T>, Error> {
+pub fn look<T>(path: &Path, with: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<Option<T>, Error> {
     match std::fs::metadata(path) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(Error::new(Kind::DbIo, error)),
@@ -61,13 +58,18 @@ pub fn look<T>(path: &Path, with: impl FnOnce(&Connection) -> rusqlite::Result<T
         Ok(found) if !found.is_file() => return Err(Kind::DbIo.into()),
         Ok(_) => {}
     }
-    let mut database = open(path).map_err(db_io)?;
-    // One transaction, so that all is read of one moment.
-    let moment = database.transaction().map_err(db_io)?;
-    if !schema::VERSIONS.contains(&schema::version(&moment).map_err(db_io)?) {
-        return Err(Kind::DbSchema.into());
-    }
-    with(&moment).map(Some).map_err(db_io)
+    let found = alone::read(path, |database| {
+        // One transaction, so that all is read of one moment.
+        let moment = database.transaction()?;
+        match schema::VERSIONS.contains(&schema::version(&moment)?) {
+            true => with(&moment).map(Some),
+            false => Ok(None),
+        }
+    });
+    found
+        .map_err(|error: rusqlite::Error| Error::new(Kind::DbIo, error))?
+        .map(Some)
+        .ok_or_else(|| Kind::DbSchema.into())
 }
 
 /// Calls `each` with the digests of every pair of a session: of its origin session, and of the texts of both sides.
@@ -113,17 +115,6 @@ pub(super) fn with_bodies(
         Some(Some(path)) if path.is_inside(project) => Ok(find_since(moment, session, entries, i64::MIN)?.found.len()),
         _ => Ok(0),
     }
-}
-
-fn db_io(error: rusqlite::Error) -> Error {
-    Error::new(Kind::DbIo, error)
-}
-
-fn open(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let database = Connection::open_with_flags(path, flags)?;
-    database.busy_timeout(BUSY)?;
-    Ok(database)
 }
 
 /// The project of the session, if there is such a session; the inner `None` is no path.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Check, Finding, Surroundings, quoted, some_of};
 use crate::cache::Cache;
-use crate::db::{examining, schema};
+use crate::db::{alone, schema};
 use crate::private_file::{Flaw, Kind};
 use crate::receipts::Place;
 
@@ -48,7 +48,7 @@ fn files(around: &Surroundings) -> Vec<(PathBuf, Kind, bool)> {
     files.extend(Place::files(&around.stores.state_home).into_iter().map(|file| (file, Kind::File, false)));
     files.extend(database.parent().map(|folder| (folder.to_owned(), Kind::Directory, true)));
     for end in ["", "-wal", "-shm"] {
-        files.push((examining::beside(&database, end), Kind::File, true));
+        files.push((alone::beside(&database, end), Kind::File, true));
     }
     files.push((cache.directory().to_owned(), Kind::Directory, false));
     files.extend(cache.files().into_iter().map(|(file, ..)| (file, Kind::File, false)));

@@ -6,6 +6,7 @@ pub mod codex;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use throughline_parsers::text::Digest;
 
@@ -108,8 +109,14 @@ pub struct Looked {
 /// # Errors
 /// A store is damaged or cannot be read.
 pub fn look(stores: &Stores, project: &Resolved, mapping: Mapping, needs: Needs<'_>) -> Result<Looked, Error> {
-    let claude = claude::candidates(stores, project)?;
-    Ok(Looked { claude, codex: codex::look(stores, project, mapping, needs)? })
+    let claude = OnceLock::new();
+    let of_claude = || claude::candidates(stores, project);
+    let meanwhile = || {
+        claude.get_or_init(of_claude);
+    };
+    let codex = codex::look(stores, project, mapping, needs, &meanwhile);
+    let claude = claude.into_inner().unwrap_or_else(of_claude)?;
+    Ok(Looked { claude, codex: codex? })
 }
 
 impl Looked {

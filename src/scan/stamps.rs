@@ -14,9 +14,6 @@ use throughline_parsers::pack::{Pack, Packer, Unpacker};
 pub struct Moment(pub i64);
 
 impl Moment {
-    /// So many bytes one is packed as.
-    const PACKED: usize = 8;
-
     /// The system's time now, and that much later.
     pub fn now(ahead: Duration) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -31,11 +28,11 @@ impl Moment {
 
 impl Pack for Moment {
     fn pack(&self, packer: &mut Packer) {
-        packer.raw(&self.0.to_le_bytes());
+        packer.signed(self.0);
     }
 
     fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
-        Some(Self(i64::from_le_bytes(*unpacker.raw(Self::PACKED)?.first_chunk()?)))
+        unpacker.signed().map(Self)
     }
 }
 
@@ -54,9 +51,6 @@ pub struct Stamps {
 const TICK: Duration = Duration::from_secs(2);
 
 impl Stamps {
-    /// So many bytes those of one file, and the moment when they were taken, are packed as.
-    pub const PACKED_WITH_MOMENT: usize = 3 * 8 + 3 * Moment::PACKED;
-
     /// Of an open file.
     ///
     /// # Errors
@@ -131,18 +125,21 @@ impl Found {
     }
 }
 
-/// Always as many bytes: polls read many, and pass over more.
 impl Pack for Stamps {
     fn pack(&self, packer: &mut Packer) {
-        [self.device, self.inode, self.size].iter().for_each(|number| packer.raw(&number.to_le_bytes()));
+        packer.number(self.device);
+        packer.number(self.inode);
+        packer.number(self.size);
         self.modified.pack(packer);
-        self.changed.pack(packer);
+        // The two are most often the same moment, or nearly.
+        packer.signed(self.changed.0.wrapping_sub(self.modified.0));
     }
 
     fn unpack(unpacker: &mut Unpacker<'_>) -> Option<Self> {
-        let mut number = || Some(u64::from_le_bytes(*unpacker.raw(8)?.first_chunk()?));
-        let (device, inode, size) = (number()?, number()?, number()?);
-        Some(Self { device, inode, size, modified: Moment::unpack(unpacker)?, changed: Moment::unpack(unpacker)? })
+        let (device, inode, size) = (unpacker.number()?, unpacker.number()?, unpacker.number()?);
+        let modified = Moment::unpack(unpacker)?;
+        let changed = Moment(modified.0.wrapping_add(unpacker.signed()?));
+        Some(Self { device, inode, size, modified, changed })
     }
 }
 

@@ -48,7 +48,7 @@ pub enum Member {
         /// Its files.
         files: Vec<File>,
         /// What it was, if it was read before.
-        was: Option<Was>,
+        was: Option<Box<Was>>,
     },
     /// As it was read.
     Read(Box<Read>),
@@ -144,7 +144,7 @@ impl Members {
             };
             match known {
                 Some(range) if same(&range) => Member::Remembered(range),
-                known => Member::Unread { was: known.map(|_| Was::default()), files },
+                known => Member::Unread { was: known.map(|_| Box::default()), files },
             }
         };
         let members = threads.into_iter().map(member).collect();

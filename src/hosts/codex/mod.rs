@@ -56,7 +56,7 @@ pub fn candidates(
     mapping: Mapping,
     needs: Needs<'_>,
 ) -> Result<Vec<Candidate>, Error> {
-    Ok(look(stores, project, mapping, needs)?.into_candidates())
+    Ok(look(stores, project, mapping, needs, &|| {})?.into_candidates())
 }
 
 /// The project's threads, as one look found them.
@@ -80,17 +80,26 @@ impl Looked {
     }
 }
 
-/// Looks at the project's threads.
+/// What else there is to do.
+pub type Meanwhile<'m> = &'m (dyn Fn() + Sync);
+
+/// Looks at the project's threads. Where another core takes part in that, `meanwhile` is done while it begins.
 ///
 /// # Errors
 /// As for [`candidates`].
-pub fn look(stores: &Stores, project: &Resolved, mapping: Mapping, needs: Needs<'_>) -> Result<Looked, Error> {
+pub fn look(
+    stores: &Stores,
+    project: &Resolved,
+    mapping: Mapping,
+    needs: Needs<'_>,
+    meanwhile: Meanwhile<'_>,
+) -> Result<Looked, Error> {
     let root = stores.sessions_root();
     consistently(stores, mapping, |reader| {
         let mut suspects = HashSet::new();
         // A file that is not what it was makes the tree be looked at once more, and then nothing is left to suspect.
         loop {
-            let project = Project { root: &root, resolved: project, reader };
+            let project = Project { root: &root, resolved: project, reader, meanwhile };
             match project.look_for(&suspects, needs)? {
                 Found::Looked(looked) => return Ok(looked),
                 Found::Suspects(files) if suspects.is_empty() => suspects = files,
@@ -164,6 +173,7 @@ struct Project<'p> {
     root: &'p Path,
     resolved: &'p Resolved,
     reader: Reader<'p>,
+    meanwhile: Meanwhile<'p>,
 }
 
 impl Project<'_> {
@@ -246,6 +256,9 @@ impl Project<'_> {
         let look = |looks: Weak<Looks>| Box::new(move || looks.upgrade().iter().for_each(|looks| looks.look())) as Then;
         let is_many = table.len() + members.members.len() >= MANY;
         let resolving = Resolving::start_then(others, is_many.then(|| look(Arc::downgrade(&looks))));
+        if is_many {
+            (self.meanwhile)();
+        }
         let changed = looks.changed();
         let places = resolving.wait();
         let is_inside = |cwd: &String| {
@@ -264,7 +277,7 @@ impl Project<'_> {
             let Member::Remembered(range) = &members.members[n] else { continue };
             let mut files = members.files(self.root, range).ok_or(Failure::Changed)?;
             let end = members.end(&members.members[n]).map(|(_, end)| end);
-            let was = Was { end, files: files.iter().map(|file| (file.stamps, file.taken)).collect() };
+            let was = Box::new(Was { end, files: files.iter().map(|file| (file.stamps, file.taken)).collect() });
             for file in &mut files {
                 if !self.look_at(file)? {
                     suspects.insert(file.listed.path.clone());

@@ -88,7 +88,7 @@ impl<'c> Anew<'c> {
         };
         // The tree first: what holds after that has not changed since.
         let anew = Members::gather(root, self.tree(root)?, remembered.content, resolved, None);
-        let project = Project { root, resolved, reader: self.reader() };
+        let project = Project { root, resolved, reader: self.reader(), meanwhile: &|| {} };
         let table = Cache::open(&self.cache.path(&root_name(root))).and_then(|(_, blocks)| blocks?.next_block());
         let all_hold = table.is_some_and(|table| project.still_holds(&remembered, table).is_some());
         let compared = Compared { project, remembered: &remembered, anew: &anew };

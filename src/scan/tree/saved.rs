@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -54,9 +55,11 @@ impl Tree {
         let folders = self.folders.iter().map(|folder| (folder.path.clone(), folder.stamps, folder.taken));
         for (path, stamps, taken) in folders.chain(unknown) {
             let below = path.strip_prefix(root).unwrap_or(&path);
-            packer.counted(below.as_os_str().as_bytes());
-            stamps.pack(&mut packer);
-            taken.pack(&mut packer);
+            let mut entry = Packer::with_capacity(128);
+            entry.counted(below.as_os_str().as_bytes());
+            stamps.pack(&mut entry);
+            taken.pack(&mut entry);
+            packer.counted(&entry.finish());
         }
         packer.finish()
     }
@@ -135,8 +138,8 @@ pub struct Table {
     /// How many folders there are.
     folders: usize,
     bytes: Vec<u8>,
-    /// Where the folders begin in the bytes, and then the rollouts that could not be identified yet.
-    entries: Vec<usize>,
+    /// Where the folders stand in the bytes, and then the rollouts that could not be identified yet.
+    entries: Vec<Range<usize>>,
 }
 
 /// Where it is below the root, what it was, and when.
@@ -151,11 +154,11 @@ impl Table {
         }
         let (content, next_look) = (unpacker.number()?, Moment::unpack(&mut unpacker)?);
         let (folders, unknown) = (unpacker.index()?, unpacker.index()?);
-        let mut entries = Vec::with_capacity(bytes.len() / Stamps::PACKED_WITH_MOMENT);
+        let mut entries = Vec::new();
         for _ in 0..folders.checked_add(unknown)? {
-            entries.push(bytes.len() - unpacker.left());
-            unpacker.counted()?;
-            unpacker.raw(Stamps::PACKED_WITH_MOMENT)?;
+            let len = unpacker.counted()?.len();
+            let end = bytes.len() - unpacker.left();
+            entries.push(end - len..end);
         }
         Some(Self { content, next_look, folders, entries, bytes })
     }
@@ -172,7 +175,7 @@ impl Table {
 
     /// A folder, or behind these a rollout that could not be identified.
     fn entry(&self, n: usize) -> Option<Entry<'_>> {
-        let mut unpacker = Unpacker::new(self.bytes.get(*self.entries.get(n)?..)?);
+        let mut unpacker = Unpacker::new(self.bytes.get(self.entries.get(n)?.clone())?);
         let below = Path::new(OsStr::from_bytes(unpacker.counted()?));
         Some((below, Stamps::unpack(&mut unpacker)?, Moment::unpack(&mut unpacker)?))
     }
