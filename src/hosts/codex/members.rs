@@ -190,7 +190,7 @@ impl Members {
             _ => None,
         };
         let (bytes, ranges): (_, Vec<_>) = (Arc::clone(&self.bytes), self.members.iter().map(range).collect());
-        let of_table = table.as_ref().map_or(0, |table| table.len());
+        let of_table = table.as_ref().map_or(0, |table| table.count());
         Looks::new(of_table + ranges.len(), move |n| {
             let Some(n) = n.checked_sub(of_table) else {
                 let is_still = table.as_ref().is_some_and(|table| table.is_still(n, &root));

@@ -254,7 +254,7 @@ impl Project<'_> {
         let others = members.cwds.iter().filter(is_other).cloned().collect();
         // A thread that is left behind with a dead mount keeps nothing open.
         let look = |looks: Weak<Looks>| Box::new(move || looks.upgrade().iter().for_each(|looks| looks.look())) as Then;
-        let is_many = table.len() + members.members.len() >= MANY;
+        let is_many = table.count() + members.members.len() >= MANY;
         let resolving = Resolving::start_then(others, is_many.then(|| look(Arc::downgrade(&looks))));
         if is_many {
             (self.meanwhile)();
@@ -265,7 +265,7 @@ impl Project<'_> {
             places.get(cwd).is_some_and(|place| place.as_ref().is_some_and(|place| place.is_inside(self.resolved)))
         };
         let all_inside = members.cwds.iter().filter(is_other).all(is_inside);
-        let suspected = changed?.into_iter().map(|n| n - table.len()).collect();
+        let suspected = changed?.into_iter().map(|n| n - table.count()).collect();
         all_inside.then_some((table, suspected))
     }
 

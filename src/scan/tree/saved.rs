@@ -169,7 +169,7 @@ impl Table {
     }
 
     /// Of how many folders and rollouts it tells what they were.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.entries.len()
     }
 
@@ -182,13 +182,13 @@ impl Table {
 
     /// The paths of the rollouts that could not be identified, those of the plain files.
     pub fn unknown(&self, root: &Path) -> Vec<PathBuf> {
-        let unknown = (self.folders..self.len()).filter_map(|n| self.entry(n));
+        let unknown = (self.folders..self.count()).filter_map(|n| self.entry(n));
         unknown.map(|(below, ..)| folders::plain(root.join(below))).collect()
     }
 
     /// Whether the tree can only be as it was saved.
     pub fn holds(&self, root: &Root, now: Moment) -> bool {
-        !self.is_due(now) && (0..self.len()).all(|n| self.is_still(n, root))
+        !self.is_due(now) && (0..self.count()).all(|n| self.is_still(n, root))
     }
 
     /// Whether the tree is to be looked at again, whatever its folders say.
