@@ -1,8 +1,8 @@
 //! Which pairs have their bodies in the database. It is asked again only when it, or what is asked of it, has changed.
 
-use std::collections::HashMap;
 use std::path::Path;
 
+use rayon::prelude::*;
 use rustix::fs::CWD;
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 use xxhash_rust::xxh3::xxh3_64;
@@ -14,31 +14,35 @@ use crate::db::{alone, sessions};
 use crate::error::Error;
 use crate::scan::stamps::{Moment, Stamps};
 
-/// Of how many pairs of each thread, by its session, the bodies are in this database.
+/// Tells each thread of how many of its pairs the bodies are in this database.
 ///
 /// # Errors
-/// It cannot be read.
-pub fn present(
-    path: &Path,
-    cache: Option<&Cache>,
-    threads: &[&Thread<'_>],
-) -> Result<HashMap<String, Option<u64>>, Error> {
-    let mut wanted: HashMap<&str, Vec<u64>> = HashMap::new();
-    for thread in threads.iter().filter(|thread| !thread.pairs.is_empty()) {
-        wanted.entry(&thread.session).or_default().extend(thread.pairs.iter().map(|pair| pair.key));
-    }
-    let mut wanted: Vec<(&str, Vec<u64>)> = wanted.into_iter().collect();
-    wanted.sort_unstable_by(|one, other| one.0.cmp(other.0));
-    let remembered = Remembered::new(path, cache, &wanted);
+/// It cannot be read. Then no thread is told anything.
+pub fn present(path: &Path, cache: Option<&Cache>, mut threads: Vec<&mut Thread<'_>>) -> Result<(), Error> {
+    threads.retain(|thread| !thread.pairs.is_empty());
+    threads.par_sort_unstable_by(|one, other| one.session.cmp(&other.session));
+    let mut sessions: Vec<&mut [&mut Thread<'_>]> =
+        threads.chunk_by_mut(|one, other| one.session == other.session).collect();
+    let remembered = Remembered::new(path, cache, &sessions);
     let counts = match remembered.load() {
         Some(counts) => counts,
         None => {
+            let wanted = |threads: &&mut [&mut Thread<'_>]| (threads[0].session.clone(), keys(threads).collect());
+            let wanted: Vec<(String, Vec<u64>)> = sessions.iter().map(wanted).collect();
             let counts = sessions::present(path, &wanted, key)?;
             remembered.store(&counts);
             counts
         }
     };
-    Ok(wanted.iter().map(|(session, _)| (*session).to_owned()).zip(counts.into_iter().map(Some)).collect())
+    for (threads, count) in sessions.iter_mut().zip(counts) {
+        threads.iter_mut().for_each(|thread| thread.bodies_present = Some(count));
+    }
+    Ok(())
+}
+
+/// What the bodies of the pairs of these threads are told by, those of one session.
+fn keys(threads: &[&mut Thread<'_>]) -> impl Iterator<Item = u64> {
+    threads.iter().flat_map(|thread| thread.pairs.iter().map(|pair| pair.key))
 }
 
 /// How many bodies were found for what is wanted now: good as long as the database has not changed.
@@ -53,15 +57,16 @@ struct Remembered<'r> {
 }
 
 impl<'r> Remembered<'r> {
-    fn new(path: &Path, cache: Option<&'r Cache>, wanted: &[(&str, Vec<u64>)]) -> Self {
+    fn new(path: &Path, cache: Option<&'r Cache>, sessions: &[&mut [&mut Thread<'_>]]) -> Self {
         let mut packer = Packer::default();
-        for (session, keys) in wanted {
-            packer.counted(session.as_bytes());
-            packer.all(keys);
+        for threads in sessions {
+            packer.counted(threads[0].session.as_bytes());
+            packer.number(keys(threads).count() as u64);
+            keys(threads).for_each(|key| packer.raw(&key.to_le_bytes()));
         }
         let name = Name::of(About::Audit, &[b"bodies", path.as_os_str().as_encoded_bytes()]);
         let stamps = cache.and_then(|cache| database_stamps(path, cache.now()));
-        Self { cache, name, wanted: xxh3_64(&packer.finish()), count: wanted.len(), stamps }
+        Self { cache, name, wanted: xxh3_64(&packer.finish()), count: sessions.len(), stamps }
     }
 
     fn load(&self) -> Option<Vec<u64>> {

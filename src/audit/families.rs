@@ -1,10 +1,13 @@
 //! The threads of Codex, each made of its rollouts.
 
 use std::convert::Infallible;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rayon::prelude::*;
-use throughline_parsers::codex::Uuid;
+use smallvec::{SmallVec, smallvec};
+use throughline_parsers::codex::{Meta, RolloutName, Uuid};
 
 use super::gather::{Gathered, Place};
 use super::record::Record;
@@ -16,92 +19,118 @@ use crate::scan::folders::Listed;
 
 /// The rollouts of each thread.
 #[derive(Debug)]
-pub struct Families(Vec<Family>);
+pub struct Families {
+    /// All that are a thread's, in the order of the threads.
+    members: Vec<(Uuid, Place)>,
+    families: Vec<Family>,
+}
 
 /// The rollouts of one thread.
 #[derive(Debug)]
 struct Family {
-    id: Uuid,
+    /// Where they are among the members.
+    members: Range<usize>,
+    /// What decides which of several is current; of one that is clear.
     files: Vec<File>,
-    /// Where each of them is among those that were gathered.
-    places: Vec<Place>,
+}
+
+/// What is made of a thread's current file.
+struct Current<'r> {
+    record: &'r Record<Rollout>,
+    /// What it and its bases come to, as far as they say what they are.
+    parts: SmallVec<[&'r Rollout; 1]>,
 }
 
 impl Families {
     /// Puts the rollouts of each thread together.
     pub fn of(rollouts: &Gathered<Rollout>) -> Self {
-        let members: Vec<(Place, &Record<Rollout>)> = rollouts.records().collect();
-        let file = |(place, record): &(Place, &Record<Rollout>)| {
-            let (meta, named) = (record.summary.meta.clone()?, record.path.file_name()?.to_str()?);
-            let listed = Listed::named(record.path.parent()?, named)?;
-            let file = File { listed, meta, stamps: record.stamps, taken: record.taken };
-            Some((file.thread(), file, *place))
+        let thread = |(place, record): (Place, &Record<Rollout>)| {
+            let (_, meta, name) = said(record)?;
+            Some((meta.thread().unwrap_or(name.thread), place))
         };
-        let mut members: Vec<(Uuid, File, Place)> = members.par_iter().filter_map(file).collect();
-        members.par_sort_by_key(|(thread, _, place)| (*thread, *place));
-        let mut families: Vec<Family> = Vec::with_capacity(members.len());
-        for (id, file, place) in members {
-            match families.last_mut().filter(|family| family.id == id) {
-                Some(family) => {
-                    family.files.push(file);
-                    family.places.push(place);
-                }
-                None => families.push(Family { id, files: vec![file], places: vec![place] }),
-            }
+        let mut members: Vec<(Uuid, Place)> = rollouts.par_records().filter_map(thread).collect();
+        members.par_sort_unstable();
+        let mut families = Vec::with_capacity(members.len());
+        let mut start = 0;
+        for same in members.chunk_by(|one, other| one.0 == other.0) {
+            let of_family = start..start + same.len();
+            start = of_family.end;
+            let files = match same {
+                [_] => Vec::new(),
+                several => several.iter().filter_map(|(_, place)| file(rollouts.record(*place))).collect(),
+            };
+            families.push(Family { members: of_family, files });
         }
-        Self(families)
+        Self { members, families }
     }
 
     /// The files that have to be known also as they are cut: those that others continue.
     pub fn cuts(&self) -> Vec<(Place, u64)> {
-        let several = self.0.iter().filter(|family| family.files.len() > 1);
-        let of_one = |family: &'_ Family| -> Vec<_> {
-            threads::bases(&family.files).map(|(file, end)| (family.place(file), end)).collect()
+        let of_one = |family: &Family| -> Vec<_> {
+            threads::bases(&family.files).map(|(file, end)| (self.place(family, file), end)).collect()
         };
-        several.flat_map(of_one).collect()
+        self.families.iter().filter(|family| !family.files.is_empty()).flat_map(of_one).collect()
     }
 
     /// The threads. Those whose current file is below `archive` are archived.
-    pub fn threads<'r>(&self, rollouts: &'r Gathered<Rollout>, archive: &Path) -> Vec<Thread<'r>> {
-        self.0.par_iter().filter_map(|family| family.thread(rollouts, archive)).collect()
-    }
-}
-
-impl Family {
-    fn place(&self, file: &File) -> Place {
-        let index = self.files.iter().position(|other| std::ptr::eq(other, file));
-        self.places[index.expect("it is one of these files")]
+    pub fn threads<'r>(&self, rollouts: &'r Gathered<Rollout>, archive: &Path) -> Vec<Box<Thread<'r>>> {
+        self.families.par_iter().filter_map(|family| self.thread(family, rollouts, archive)).map(Box::new).collect()
     }
 
-    fn thread<'r>(&self, rollouts: &'r Gathered<Rollout>, archive: &Path) -> Option<Thread<'r>> {
-        let latest = |line: &Line<'_>| {
-            let pairs = self.parts(line, rollouts).into_iter().flat_map(|part| &part.pairs);
-            Ok::<_, Infallible>(pairs.map(|pair| pair.at).max().unwrap_or(-1))
+    fn place(&self, family: &Family, file: &File) -> Place {
+        let index = family.files.iter().position(|other| std::ptr::eq(other, file));
+        self.members[family.members.start + index.expect("it is one of these files")].1
+    }
+
+    fn thread<'r>(&self, family: &Family, rollouts: &'r Gathered<Rollout>, archive: &Path) -> Option<Thread<'r>> {
+        let members = &self.members[family.members.clone()];
+        let id = members.first()?.0;
+        let Current { record, parts } = match members {
+            [(_, only)] => {
+                let record = rollouts.record(*only);
+                Current { record, parts: smallvec![&record.summary] }
+            }
+            _ => self.current(id, family, rollouts)?,
         };
-        let Ok(line) = Line::current_by(self.id, &self.files, latest);
-        let line = line?;
-        let mut thread = Thread::new(Host::Codex, self.id.to_string(), threads::session(self.id));
-        let current = line.file();
-        thread.cwd.clone_from(&current.meta.cwd);
-        thread.archived = current.listed.path.starts_with(archive);
-        for part in self.parts(&line, rollouts).iter().rev() {
+        let Rollout { meta, tree, parent, .. } = &record.summary;
+        let meta = meta.as_ref()?;
+        let mut thread = Thread::new(Host::Codex, id.to_string(), threads::session(id));
+        thread.cwd.clone_from(&meta.cwd);
+        thread.archived = is_below(&record.path, archive);
+        for part in parts.iter().rev() {
             thread.pairs.extend(&part.pairs);
             thread.turns += part.turns;
             thread.text_bytes += part.text_bytes;
         }
-        if !current.meta.root {
-            let Rollout { tree, parent, .. } = &rollouts.record(self.place(current)).summary;
+        if !meta.root {
             let own = |id: &&String| **id != thread.id;
             thread.begun_by = Some([tree, parent].into_iter().flatten().filter(own).cloned().collect());
         }
-        self.places.iter().for_each(|place| thread.add_file(rollouts.record(*place)));
+        members.iter().for_each(|(_, place)| thread.add_file(rollouts.record(*place)));
         Some(thread)
     }
 
+    /// The current one of several files.
+    fn current<'r>(&self, id: Uuid, family: &Family, rollouts: &'r Gathered<Rollout>) -> Option<Current<'r>> {
+        let latest = |line: &Line<'_>| {
+            let pairs = self.parts(family, line, rollouts).into_iter().flat_map(|part| &part.pairs);
+            Ok::<_, Infallible>(pairs.map(|pair| pair.at).max().unwrap_or(-1))
+        };
+        let Ok(line) = Line::current_by(id, &family.files, latest);
+        let line = line?;
+        let record = rollouts.record(self.place(family, line.file()));
+        Some(Current { record, parts: self.parts(family, &line, rollouts) })
+    }
+
     /// The current file and its bases, as far as they say what they are.
-    fn parts<'r>(&self, line: &Line<'_>, rollouts: &'r Gathered<Rollout>) -> Vec<&'r Rollout> {
+    fn parts<'r>(
+        &self,
+        family: &Family,
+        line: &Line<'_>,
+        rollouts: &'r Gathered<Rollout>,
+    ) -> SmallVec<[&'r Rollout; 1]> {
         let part = |(file, end): &(&File, Option<u64>)| {
-            let record = rollouts.record(self.place(file));
+            let record = rollouts.record(self.place(family, file));
             match end {
                 None => Some(&record.summary),
                 Some(end) => record.cuts.iter().find(|(known, _)| known == end).map(|(_, cut)| cut),
@@ -109,4 +138,21 @@ impl Family {
         };
         line.parts().iter().map_while(part).take_while(|part| part.meta.is_some()).collect()
     }
+}
+
+/// What a rollout says that is a thread's: its name, what is in its first row, and what the name says.
+fn said(record: &Record<Rollout>) -> Option<(&str, &Meta, RolloutName)> {
+    let (named, meta) = (record.path.file_name()?.to_str()?, record.summary.meta.as_ref()?);
+    Some((named, meta, RolloutName::parse(named)?))
+}
+
+fn file(record: &Record<Rollout>) -> Option<File> {
+    let (named, meta, _) = said(record)?;
+    let listed = Listed::named(record.path.parent()?, named)?;
+    Some(File { listed, meta: meta.clone(), stamps: record.stamps, taken: record.taken })
+}
+
+fn is_below(path: &Path, folder: &Path) -> bool {
+    // Of most paths the bytes tell, without a look at each of their components.
+    path.as_os_str().as_bytes().starts_with(folder.as_os_str().as_bytes()) && path.starts_with(folder)
 }

@@ -172,6 +172,13 @@ impl<L: Log> Gathered<L> {
         })
     }
 
+    /// The same on all cores, in no order.
+    pub fn par_records(&self) -> impl ParallelIterator<Item = (Place, &Record<L>)> {
+        self.folders.par_iter().enumerate().flat_map_iter(|(folder, shelf)| {
+            shelf.records.iter().enumerate().map(move |(record, found)| (Place { folder, record }, found))
+        })
+    }
+
     /// One of them.
     pub fn record(&self, place: Place) -> &Record<L> {
         &self.folders[place.folder].records[place.record]

@@ -30,7 +30,7 @@ pub mod threads;
 pub mod transcripts;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 
@@ -136,7 +136,7 @@ impl<'a> Audit<'a> {
     }
 
     /// The threads of both hosts, by project; those that were asked for.
-    fn groups<'r>(&mut self, mut threads: Vec<Thread<'r>>, transcripts: &'r Gathered<Transcript>) -> Groups<'r> {
+    fn groups<'r>(&mut self, mut threads: Vec<Box<Thread<'r>>>, transcripts: &'r Gathered<Transcript>) -> Groups<'r> {
         let receipts = self.receipts();
         let has_claude = !receipts.is_empty() || transcripts.records().next().is_some();
         let stored = if has_claude { self.sessions() } else { Sessions::default() };
@@ -144,7 +144,7 @@ impl<'a> Audit<'a> {
         let asked_for: Vec<String> =
             self.request.projects.iter().map(|path| path.to_string_lossy().into_owned()).collect();
         let sites = self.sites(&threads, &of_claude, &stored, &asked_for);
-        threads.extend(placed(of_claude, &receipts, &stored, &asked_for, &sites));
+        threads.extend(placed(of_claude, &receipts, &stored, &asked_for, &sites).into_iter().map(Box::new));
         let mut groups = projects::group(threads, &sites);
         if let Some(since) = self.request.since {
             leave_out(&mut groups, since);
@@ -157,10 +157,9 @@ impl<'a> Audit<'a> {
         groups
     }
 
-    fn projects(&mut self, groups: Groups<'_>) -> Vec<report::Project> {
-        let members = groups.values().flatten().flat_map(|(thread, children)| std::iter::once(thread).chain(children));
-        let present = self.present(&members.collect::<Vec<_>>());
-        groups.into_par_iter().map(|(key, threads)| projects::project(&key, threads, &present)).collect()
+    fn projects(&mut self, mut groups: Groups<'_>) -> Vec<report::Project> {
+        self.tell_of_bodies(&mut groups);
+        groups.into_par_iter().map(|(key, threads)| projects::project(&key, threads)).collect()
     }
 
     fn rollouts(&mut self) -> (Gathered<Rollout>, Families) {
@@ -224,23 +223,36 @@ impl<'a> Audit<'a> {
     }
 
     /// Where all working directories lead that could matter.
-    fn sites(&self, codex: &[Thread<'_>], claude: &[Thread<'_>], stored: &Sessions, asked_for: &[String]) -> Sites {
-        let cwds = codex.iter().chain(claude).filter_map(|thread| thread.cwd.as_deref());
-        let paths: HashSet<&str> = asked_for.iter().map(String::as_str).chain(stored.paths()).chain(cwds).collect();
+    fn sites(
+        &self,
+        codex: &[Box<Thread<'_>>],
+        claude: &[Thread<'_>],
+        stored: &Sessions,
+        asked_for: &[String],
+    ) -> Sites {
+        let cwds = codex.iter().map(AsRef::as_ref).chain(claude).filter_map(|thread| thread.cwd.as_deref());
+        let named = asked_for.iter().map(String::as_str).chain(stored.paths()).chain(cwds);
+        let (mut paths, mut last) = (HashSet::new(), None);
+        for path in named {
+            // Threads beside each other often work in the same directory.
+            if last.replace(path) != Some(path) {
+                paths.insert(path);
+            }
+        }
         let paths = paths.into_iter().map(ToOwned::to_owned).collect();
         Sites::look(paths, if self.request.no_git { Rooted::AtCwd } else { Rooted::ByGit })
     }
 
-    /// Of how many pairs of each session the bodies are in the database; nothing where it cannot be read.
-    fn present(&mut self, threads: &[&Thread<'_>]) -> HashMap<String, Option<u64>> {
+    /// Tells the threads of how many of their pairs the bodies are in the database; nothing where it cannot be read.
+    fn tell_of_bodies(&mut self, groups: &mut Groups<'_>) {
         let path = self.stores.database();
-        bodies::present(&path, self.cache.as_ref(), threads).unwrap_or_else(|error| {
+        if let Err(error) = bodies::present(&path, self.cache.as_ref(), all(groups)) {
             let unreadable = Unreadable::new(&path, error);
             if !self.unreadable.contains(&unreadable) {
                 self.unreadable.push(unreadable);
             }
-            threads.iter().map(|thread| (thread.session.clone(), None)).collect()
-        })
+            all(groups).into_iter().for_each(|thread| thread.bodies_present = None);
+        }
     }
 
     fn sort(&self, projects: &mut [report::Project]) {
@@ -261,6 +273,12 @@ impl<'a> Audit<'a> {
         let reason = "a damaged zstd stream: what can be decoded counts";
         self.unreadable.extend(damaged.map(|(_, record)| Unreadable::new(&record.path, reason)));
     }
+}
+
+/// All threads, those of sub-agents too.
+fn all<'g, 'r>(groups: &'g mut Groups<'r>) -> Vec<&'g mut Thread<'r>> {
+    let families = groups.values_mut().flatten();
+    families.flat_map(|(thread, children)| std::iter::once(thread).chain(children)).map(AsMut::as_mut).collect()
 }
 
 /// Claude's threads, each with the path of its project as far as that is known.
@@ -288,7 +306,7 @@ fn leave_out(groups: &mut Groups<'_>, since: i64) {
         thread.last_row_at.into_iter().chain(thread.pairs.last().map(|pair| pair.at)).any(|at| at >= since)
     };
     for families in groups.values_mut() {
-        families.retain(|(thread, children)| is_late(thread) || children.iter().any(is_late));
+        families.retain(|(thread, children)| is_late(thread) || children.iter().any(|child| is_late(child)));
     }
     groups.retain(|_, families| !families.is_empty());
 }

@@ -1,11 +1,14 @@
 //! Threads put into their projects.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use throughline_parsers::count::Count;
 use throughline_parsers::text::Digest;
 
+use super::record::Pair;
 use super::report::{Project, RowType, Rows, Sums, Thread as Reported, ThreadName};
 use super::sessions::Receipts;
 use super::threads::{Thread, Types};
@@ -117,10 +120,10 @@ pub fn paths_of_stores(
 }
 
 /// A thread with those of its sub-agents.
-pub type Family<'r> = (Thread<'r>, Vec<Thread<'r>>);
+pub type Family<'r> = (Box<Thread<'r>>, Vec<Box<Thread<'r>>>);
 
 /// Puts sub-agents' threads below the threads at their roots, and all into their projects.
-pub fn group<'r>(threads: Vec<Thread<'r>>, sites: &Sites) -> BTreeMap<Key, Vec<Family<'r>>> {
+pub fn group<'r>(threads: Vec<Box<Thread<'r>>>, sites: &Sites) -> BTreeMap<Key, Vec<Family<'r>>> {
     // Most threads have a root that others have, too.
     let mut by_root: HashMap<&[u8], Vec<Family<'r>>> = HashMap::new();
     let mut groups: BTreeMap<Key, Vec<Family<'r>>> = BTreeMap::new();
@@ -137,28 +140,12 @@ pub fn group<'r>(threads: Vec<Thread<'r>>, sites: &Sites) -> BTreeMap<Key, Vec<F
 }
 
 /// The threads that stand by themselves, each with those of its sub-agents. One whose root is not there stands by itself.
-fn families(threads: Vec<Thread<'_>>) -> Vec<Family<'_>> {
-    let mut children: HashMap<usize, usize> = HashMap::new();
-    {
-        let at: HashMap<(Host, &str), usize> =
-            threads.iter().enumerate().map(|(n, thread)| ((thread.host, thread.id.as_str()), n)).collect();
-        let above = |n: usize| {
-            let begun_by = threads[n].begun_by.iter().flatten();
-            let found = begun_by.filter_map(|id| at.get(&(threads[n].host, id.as_str())));
-            found.copied().find(|above| *above != n)
-        };
-        for n in (0..threads.len()).filter(|n| threads[*n].begun_by.is_some()) {
-            // A circle ends somewhere.
-            let root = std::iter::successors(Some(n), |n| above(*n)).take(64).last().unwrap_or(n);
-            if root != n && threads[root].begun_by.is_none() {
-                children.insert(n, root);
-            }
-        }
-    }
+fn families(threads: Vec<Box<Thread<'_>>>) -> Vec<Family<'_>> {
+    let roots = roots(&threads);
     let mut families: Vec<Option<Family<'_>>> = Vec::with_capacity(threads.len());
     let mut moved = Vec::new();
     for (n, thread) in threads.into_iter().enumerate() {
-        match children.get(&n) {
+        match roots.get(&n) {
             Some(root) => {
                 families.push(None);
                 moved.push((*root, thread));
@@ -174,8 +161,32 @@ fn families(threads: Vec<Thread<'_>>) -> Vec<Family<'_>> {
     families.into_iter().flatten().collect()
 }
 
-/// A project as it is reported. `present` tells of how many pairs of a thread the bodies are in the database.
-pub fn project(key: &Key, threads: Vec<Family<'_>>, present: &HashMap<String, Option<u64>>) -> Project {
+/// The threads at the roots of those of sub-agents, as far as they are there.
+fn roots(threads: &[Box<Thread<'_>>]) -> HashMap<usize, usize> {
+    // Of many threads few have begun others.
+    let named: HashSet<&str> =
+        threads.iter().flat_map(|thread| thread.begun_by.iter().flatten()).map(String::as_str).collect();
+    if named.is_empty() {
+        return HashMap::new();
+    }
+    let named = threads.iter().enumerate().filter(|(_, thread)| named.contains(thread.id.as_str()));
+    let at: HashMap<(Host, &str), usize> = named.map(|(n, thread)| ((thread.host, thread.id.as_str()), n)).collect();
+    let above = |n: usize| {
+        let begun_by = threads[n].begun_by.iter().flatten();
+        let found = begun_by.filter_map(|id| at.get(&(threads[n].host, id.as_str())));
+        found.copied().find(|above| *above != n)
+    };
+    let of_sub_agents = (0..threads.len()).filter(|n| threads[*n].begun_by.is_some());
+    let root = |n: usize| {
+        // A circle ends somewhere.
+        let root = std::iter::successors(Some(n), |n| above(*n)).take(64).last().unwrap_or(n);
+        (root != n && threads[root].begun_by.is_none()).then_some((n, root))
+    };
+    of_sub_agents.filter_map(root).collect()
+}
+
+/// A project as it is reported.
+pub fn project(key: &Key, mut families: Vec<Family<'_>>) -> Project {
     let (root, project_sha256) = match key {
         Key::Root(path) => {
             let root = Resolved::from_saved(path);
@@ -184,57 +195,62 @@ pub fn project(key: &Key, threads: Vec<Family<'_>>, present: &HashMap<String, Op
         Key::Digest(digest) => (None, Some(*digest)),
         Key::Nowhere => (None, None),
     };
-    let (mut rows, mut types) = (Rows::default(), Types::default());
-    let mut completions: BTreeMap<&'static str, BTreeMap<i64, u64>> = BTreeMap::new();
-    let mut candidates = Vec::new();
-    let mut writers = BTreeSet::new();
-    let (mut sums, mut reported) = (Sums { bodies_present: Some(0), ..Sums::default() }, Vec::new());
-    for (thread, children) in threads {
-        for one in std::iter::once(&thread).chain(&children) {
-            add_rows(&mut rows, one);
-            one.rows.iter().for_each(|(table, counts)| types.add(table, counts));
-            writers.extend(one.writers.iter().cloned());
-        }
-        let is_sub_agent = thread.begun_by.is_some();
-        if !is_sub_agent {
-            for pair in &thread.pairs {
-                let days = completions.entry(thread.host.name()).or_default();
-                *days.entry(pair.at.div_euclid(DAY)).or_default() += 1;
-            }
-            candidates.extend((!thread.archived).then(|| candidate(&thread)).flatten());
-        }
-        let mut own = as_reported(thread, present);
-        own.children = children.into_iter().map(|child| as_reported(child, present)).collect();
-        own.children.sort_by(|one, other| one.thread.cmp(&other.thread));
-        if !is_sub_agent {
-            add(&mut sums, &own.sums);
-        }
-        reported.push(own);
-    }
-    reported.sort_by(|one, other| {
-        let key = |thread: &Reported| (std::cmp::Reverse(thread.sums.last_completed_at), thread.host);
-        key(one).cmp(&key(other)).then_with(|| one.thread.cmp(&other.thread))
+    families.par_sort_by(|(one, _), (other, _)| {
+        let key = |thread: &Thread<'_>| (Reverse(thread.pairs.last().map(|pair| pair.at)), thread.host);
+        key(one).cmp(&key(other)).then_with(|| one.id.cmp(&other.id))
     });
-    let current = Current::of(&candidates);
-    rows.writers = writers.into_iter().collect();
+    let current = current(&families);
+    let (mut rows, mut types) = (Rows::default(), Types::default());
+    let mut writers: BTreeSet<&str> = BTreeSet::new();
+    let members = families.iter().flat_map(|(thread, children)| std::iter::once(thread).chain(children));
+    for thread in members {
+        add_rows(&mut rows, thread);
+        thread.rows.iter().for_each(|(table, counts)| types.add(table, counts));
+        writers.extend(thread.writers.iter().map(String::as_str));
+    }
+    rows.writers = writers.into_iter().map(ToOwned::to_owned).collect();
+    let completions = completions(&families);
+    let threads: Vec<Reported> = families.into_par_iter().map(with_children).collect();
+    let mut sums = Sums { bodies_present: Some(0), ..Sums::default() };
+    threads.iter().filter(|thread| !thread.sub_agent).for_each(|thread| add(&mut sums, &thread.sums));
     let row_type = |(name, count): (String, Count)| (name, RowType { rows: count.rows, bytes: count.bytes });
-    let by_name = |days: BTreeMap<i64, u64>| days.into_iter().map(|(at, count)| (day(at), count)).collect();
     Project {
         root,
         project_sha256,
-        ambiguous: matches!(current, Current::Ambiguous),
+        ambiguous: matches!(current, Latest::Ambiguous),
         current: match current {
-            Current::Thread(thread) => {
-                let id = thread.session.strip_prefix("codex:").filter(|_| thread.host == Host::Codex);
-                Some(ThreadName { host: thread.host, thread: id.unwrap_or(&thread.session).to_owned() })
-            }
-            Current::None | Current::Ambiguous => None,
+            Latest::Thread(thread) => Some(thread),
+            Latest::None | Latest::Ambiguous => None,
         },
         sums,
         rows,
-        completions: completions.into_iter().map(|(host, days)| (host, by_name(days))).collect(),
+        completions,
         row_types: types.by_name().into_iter().map(row_type).collect(),
-        threads: reported,
+        threads,
+    }
+}
+
+/// The thread with the latest completion.
+enum Latest {
+    None,
+    Thread(ThreadName),
+    Ambiguous,
+}
+
+/// The current thread among these.
+fn current(families: &[Family<'_>]) -> Latest {
+    let can_be = |(thread, _): &&Family<'_>| thread.begun_by.is_none() && !thread.archived;
+    let last = |(thread, _): &Family<'_>| Some(thread.pairs.last()?.at);
+    let latest = families.iter().filter(can_be).filter_map(last).max();
+    // Of the others it need not be known what else decides.
+    let latest = families.iter().filter(|family| latest.is_some() && last(family) == latest).filter(can_be);
+    match Current::of(&latest.filter_map(|(thread, _)| candidate(thread)).collect::<Vec<_>>()) {
+        Current::None => Latest::None,
+        Current::Ambiguous => Latest::Ambiguous,
+        Current::Thread(thread) => {
+            let id = thread.session.strip_prefix("codex:").filter(|_| thread.host == Host::Codex);
+            Latest::Thread(ThreadName { host: thread.host, thread: id.unwrap_or(&thread.session).to_owned() })
+        }
     }
 }
 
@@ -246,17 +262,37 @@ fn candidate(thread: &Thread<'_>) -> Option<Candidate> {
     Some(Candidate::ending(thread.host, Digest::of(&thread.id), end, thread.session.clone()))
 }
 
-fn as_reported(mut thread: Thread<'_>, present: &HashMap<String, Option<u64>>) -> Reported {
+/// How many pairs completed on each day, by host; without those of sub-agents.
+fn completions(families: &[Family<'_>]) -> BTreeMap<&'static str, BTreeMap<String, u64>> {
+    let mut completions: BTreeMap<&'static str, BTreeMap<i64, u64>> = BTreeMap::new();
+    for (thread, _) in families.iter().filter(|(thread, _)| thread.begun_by.is_none() && !thread.pairs.is_empty()) {
+        let days = completions.entry(thread.host.name()).or_default();
+        for same in thread.pairs.chunk_by(|one, other| one.day() == other.day()) {
+            *days.entry(same[0].day()).or_default() += same.len() as u64;
+        }
+    }
+    let by_name = |days: BTreeMap<i64, u64>| days.into_iter().map(|(at, count)| (day(at), count)).collect();
+    completions.into_iter().map(|(host, days)| (host, by_name(days))).collect()
+}
+
+fn with_children((thread, children): Family<'_>) -> Reported {
+    let mut reported = as_reported(*thread);
+    reported.children = children.into_iter().map(|child| as_reported(*child)).collect();
+    reported.children.sort_by(|one, other| one.thread.cmp(&other.thread));
+    reported
+}
+
+fn as_reported(mut thread: Thread<'_>) -> Reported {
     thread.files.sort_by(|one, other| one.path.cmp(&other.path));
-    let Thread { host, id, cwd, begun_by, archived, pairs, receipts, turns, text_bytes, .. } = thread;
-    let at = |pair: &super::record::Pair| pair.at;
+    let Thread { host, id, cwd, begun_by, archived, pairs, receipts, turns, text_bytes, bodies_present, .. } = thread;
+    let at = |pair: &Pair| pair.at;
     let sums = Sums {
         pairs: pairs.len() as u64,
         turns,
         first_completed_at: pairs.first().map(at),
         last_completed_at: pairs.last().map(at),
         text_bytes,
-        bodies_present: present.get(&thread.session).copied().unwrap_or(Some(0)),
+        bodies_present,
         receipts,
     };
     Reported {
@@ -296,11 +332,8 @@ fn add_rows(rows: &mut Rows, thread: &Thread<'_>) {
     }
 }
 
-/// A day in milliseconds.
-const DAY: i64 = 86_400_000;
-
 /// The day of UTC of this number since the epoch, as it is written.
 fn day(number: i64) -> String {
-    let moment = jiff::Timestamp::from_millisecond(number.saturating_mul(DAY)).unwrap_or_default();
+    let moment = jiff::Timestamp::from_millisecond(number.saturating_mul(Pair::DAY)).unwrap_or_default();
     jiff::tz::TimeZone::UTC.to_datetime(moment).date().to_string()
 }

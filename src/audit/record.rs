@@ -189,6 +189,14 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// A day in milliseconds.
+    pub const DAY: i64 = 86_400_000;
+
+    /// The number of the day (of UTC) on which it completed, since the epoch.
+    pub fn day(&self) -> i64 {
+        self.at.div_euclid(Self::DAY)
+    }
+
     /// A pair of these digests: of the origin session, and of the texts of both sides.
     pub fn new(at: i64, origin: Digest, user: Digest, assistant: Digest) -> Self {
         Self { at, key: key(origin, user, assistant) }

@@ -33,29 +33,43 @@ pub struct Report {
 }
 
 impl Report {
-    /// It as one line of JSON, without a line feed. The projects, nearly all of it, are written by all cores.
+    /// It as one line of JSON, without a line feed. The threads, nearly all of it, are written by all cores.
     pub fn to_json(&self) -> String {
         let Self { schema, complete, projects, files_of_no_thread, unreadable, totals } = self;
-        let projects: Vec<String> = projects.par_iter().map(|project| json_in(project, project.room())).collect();
-        let room = projects.iter().map(|project| project.len() + 1).sum::<usize>();
-        let [schema, files, unreadable] = [json(schema), json(files_of_no_thread), json(unreadable)];
-        let mut out = String::with_capacity(room + files.len() + unreadable.len() + 1024);
-        out.push_str(&format!("{{\"schema\":{schema},\"complete\":{complete},\"projects\":["));
+        let [schema, files, unreadable, totals] =
+            [json(schema), json(files_of_no_thread), json(unreadable), json(totals)];
+        let mut parts = vec![format!("{{\"schema\":{schema},\"complete\":{complete},\"projects\":[")];
         for (n, project) in projects.iter().enumerate() {
-            out.push_str(if n > 0 { "," } else { "" });
-            out.push_str(project);
+            parts.extend((n > 0).then(|| ",".to_owned()));
+            parts.extend(project.json());
         }
-        let totals = json(totals);
-        out.push_str(&format!("],\"files_of_no_thread\":{files},\"unreadable\":{unreadable},\"totals\":{totals}}}"));
-        out
+        parts.push(format!("],\"files_of_no_thread\":{files},\"unreadable\":{unreadable},\"totals\":{totals}}}"));
+        parts.concat()
     }
 }
 
 impl Project {
-    /// About how many bytes its JSON takes: no more than room.
-    fn room(&self) -> usize {
-        let threads = self.threads.iter().map(|thread| 1 + thread.children.len());
-        2048 + self.row_types.len() * 64 + threads.sum::<usize>() * 960
+    /// So many threads are written by one core at a time.
+    const TOGETHER: usize = 128;
+
+    /// It as JSON, in parts.
+    fn json(&self) -> Vec<String> {
+        let Self { root, current, rows, completions, row_types, .. } = self;
+        let (root, current, rows) = (root.clone(), current.clone(), rows.clone());
+        let (completions, row_types) = (completions.clone(), row_types.clone());
+        let without = json(&Self { root, current, rows, completions, row_types, threads: Vec::new(), ..*self });
+        let begin = without.strip_suffix("]}").expect("the threads come last");
+        let several = self.threads.par_chunks(Self::TOGETHER).enumerate();
+        let mut parts = vec![begin.to_owned()];
+        parts.par_extend(several.map(|(n, threads)| {
+            // Without the bracket at the end, and but for the first ones, with a comma for the one at the start.
+            let mut list = json_in(&threads, threads.len() * 1024);
+            list.truncate(list.len() - 1);
+            list.replace_range(..1, if n > 0 { "," } else { "" });
+            list
+        }));
+        parts.push("]}".to_owned());
+        parts
     }
 }
 
@@ -63,6 +77,7 @@ fn json(value: &impl Serialize) -> String {
     json_in(value, 128)
 }
 
+/// The JSON of a value that takes about so many bytes.
 fn json_in(value: &impl Serialize, room: usize) -> String {
     let mut json = Vec::with_capacity(room);
     serde_json::to_writer(&mut json, value).expect("numbers and strings can be written");
@@ -267,7 +282,19 @@ mod tests {
 
     #[test]
     fn the_json_of_all_cores_is_that_of_one() {
-        let project = |root: &str| Project {
+        let thread = |n: usize| Thread {
+            host: Host::Codex,
+            thread: n.to_string(),
+            cwd: None,
+            sub_agent: false,
+            archived: false,
+            sums: Sums::default(),
+            last_row_at: None,
+            children: Vec::new(),
+            writers: Vec::new(),
+            files: Vec::new(),
+        };
+        let project = |root: &str, threads: usize| Project {
             root: Some(root.to_owned()),
             project_sha256: None,
             ambiguous: false,
@@ -276,10 +303,11 @@ mod tests {
             rows: Rows::default(),
             completions: BTreeMap::new(),
             row_types: BTreeMap::new(),
-            threads: Vec::new(),
+            threads: (0..threads).map(thread).collect(),
         };
+        let several = [("/a", 0), ("/b \"", Project::TOGETHER), ("/c\n", 2 * Project::TOGETHER + 1)];
         for count in 0..4 {
-            let projects = ["/a", "/b \"", "/c\n"][..count.min(3)].iter().map(|root| project(root)).collect();
+            let projects = several[..count.min(3)].iter().map(|(root, threads)| project(root, *threads)).collect();
             let report = Report {
                 schema: SCHEMA,
                 complete: count == 3,

@@ -76,6 +76,8 @@ pub struct Thread<'r> {
     pub rows: Vec<(&'static Table, &'r Counts)>,
     /// The session under which the database has its bodies.
     pub session: String,
+    /// Of how many pairs; `None` where that cannot be read.
+    pub bodies_present: Option<u64>,
 }
 
 impl<'r> Thread<'r> {
@@ -97,6 +99,7 @@ impl<'r> Thread<'r> {
             files: Vec::with_capacity(1),
             rows: Vec::with_capacity(1),
             session,
+            bodies_present: Some(0),
         }
     }
 

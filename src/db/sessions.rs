@@ -71,7 +71,7 @@ pub fn sessions(path: &Path) -> Result<Sessions, Error> {
 /// As for [`projection::pairs`].
 pub fn present(
     path: &Path,
-    wanted: &[(&str, Vec<u64>)],
+    wanted: &[(String, Vec<u64>)],
     key: impl Fn(Digest, Digest, Digest) -> u64,
 ) -> Result<Vec<u64>, Error> {
     let found = projection::look(path, |moment| {
@@ -79,7 +79,7 @@ pub fn present(
         let mut statement = moment.prepare("SELECT session_id FROM sessions")?;
         let known = statement.query_map([], |row| Ok(text_in(row, 0).map(|id| id.into_owned())))?;
         let known: HashSet<String> = known.filter_map(Result::transpose).collect::<rusqlite::Result<_>>()?;
-        let present = |(session, keys): &(&str, Vec<u64>)| match known.contains(*session) {
+        let present = |(session, keys): &(String, Vec<u64>)| match known.contains(session) {
             true => count(moment, session, keys, &key),
             false => Ok(0),
         };
