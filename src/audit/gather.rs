@@ -88,7 +88,11 @@ pub fn gather<L: Log>(folders: Vec<Folder>, reader: Reader<'_>) -> Gathered<L> {
         folders[folder].records.push(record);
         folders[folder].changed = true;
     }
-    folders.iter_mut().for_each(|shelf| shelf.records.sort_unstable_by(|one, other| one.path.cmp(&other.path)));
+    // What is remembered is in order.
+    folders
+        .iter_mut()
+        .filter(|shelf| shelf.changed)
+        .for_each(|shelf| shelf.records.sort_unstable_by(|one, other| one.path.cmp(&other.path)));
     Gathered { folders, unreadable: unreadable.into_inner().unwrap_or_default() }
 }
 

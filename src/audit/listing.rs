@@ -28,8 +28,8 @@ type Inside = (Vec<OsString>, Vec<PathBuf>);
 pub fn rollouts(root: &Path) -> (Vec<Folder>, Vec<Unreadable>) {
     walk(root, |folder| {
         let inside = folders::list(folder)?;
-        let name = |listed: folders::Listed| listed.file().file_name().map(ToOwned::to_owned);
-        Ok((inside.rollouts.into_iter().filter_map(name).collect(), inside.folders))
+        let name = |listed: folders::Listed| listed.file_name().into_owned();
+        Ok((inside.rollouts.into_iter().map(name).collect(), inside.folders))
     })
 }
 

@@ -32,6 +32,7 @@ pub mod transcripts;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
+use std::ops::Deref;
 use std::path::PathBuf;
 
 use rayon::prelude::*;
@@ -88,11 +89,26 @@ pub enum Sort {
     Unreadable,
 }
 
+/// A report, and what it was made of. To let go of that takes a while: a program that ends behind it need not.
+#[derive(Debug)]
+pub struct Audited {
+    report: Report,
+    _made_of: (Gathered<Rollout>, Families, Gathered<Transcript>),
+}
+
+impl Deref for Audited {
+    type Target = Report;
+
+    fn deref(&self) -> &Report {
+        &self.report
+    }
+}
+
 /// Looks at all logs.
 ///
 /// # Errors
 /// There are no threads to be had to read with. All else is part of the report.
-pub fn audit(stores: &Stores, request: &Request, progress: &Progress) -> io::Result<Report> {
+pub fn audit(stores: &Stores, request: &Request, progress: &Progress) -> io::Result<Audited> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(request.jobs.unwrap_or(0)).build();
     let pool = pool.map_err(io::Error::other)?;
     Ok(pool.install(|| Audit::new(stores, request, progress).report()))
@@ -116,7 +132,7 @@ impl<'a> Audit<'a> {
         Self { stores, request, progress, cache, unreadable: Vec::new() }
     }
 
-    fn report(mut self) -> Report {
+    fn report(mut self) -> Audited {
         let ((rollouts, families), transcripts) = (self.rollouts(), self.transcripts());
         let groups = {
             let threads = families.threads(&rollouts, &self.archive());
@@ -127,12 +143,12 @@ impl<'a> Audit<'a> {
         let everything = self.request.projects.is_empty() && self.request.since.is_none();
         let files_of_no_thread = if everything { of_no_thread(&rollouts) } else { Vec::new() };
         self.named_damaged(&rollouts);
-        // To let go of what was gathered takes a while, which nobody has to wait for.
-        rayon::spawn(move || drop((rollouts, families, transcripts)));
         self.unreadable.sort();
         let totals = totals(&projects, &files_of_no_thread, self.unreadable.len());
         let complete = !self.progress.left_out();
-        Report { schema: SCHEMA, complete, projects, files_of_no_thread, unreadable: self.unreadable, totals }
+        let unreadable = self.unreadable;
+        let report = Report { schema: SCHEMA, complete, projects, files_of_no_thread, unreadable, totals };
+        Audited { report, _made_of: (rollouts, families, transcripts) }
     }
 
     /// The threads of both hosts, by project; those that were asked for.
@@ -230,15 +246,11 @@ impl<'a> Audit<'a> {
         stored: &Sessions,
         asked_for: &[String],
     ) -> Sites {
-        let cwds = codex.iter().map(AsRef::as_ref).chain(claude).filter_map(|thread| thread.cwd.as_deref());
-        let named = asked_for.iter().map(String::as_str).chain(stored.paths()).chain(cwds);
-        let (mut paths, mut last) = (HashSet::new(), None);
-        for path in named {
-            // Threads beside each other often work in the same directory.
-            if last.replace(path) != Some(path) {
-                paths.insert(path);
-            }
-        }
+        let of_codex: HashSet<&str> = codex.par_iter().filter_map(|thread| thread.cwd.as_deref()).collect();
+        let of_claude = claude.iter().filter_map(|thread| thread.cwd.as_deref());
+        let asked_for = asked_for.iter().map(String::as_str);
+        let paths: HashSet<&str> =
+            of_codex.into_iter().chain(of_claude).chain(stored.paths()).chain(asked_for).collect();
         let paths = paths.into_iter().map(ToOwned::to_owned).collect();
         Sites::look(paths, if self.request.no_git { Rooted::AtCwd } else { Rooted::ByGit })
     }

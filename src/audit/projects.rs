@@ -127,11 +127,13 @@ pub fn group<'r>(threads: Vec<Box<Thread<'r>>>, sites: &Sites) -> BTreeMap<Key, 
     // Most threads have a root that others have, too.
     let mut by_root: HashMap<&[u8], Vec<Family<'r>>> = HashMap::new();
     let mut groups: BTreeMap<Key, Vec<Family<'r>>> = BTreeMap::new();
-    for family in families(threads) {
-        let (thread, _) = &family;
-        let group = match thread.cwd.as_deref().and_then(|cwd| sites.of(cwd)) {
-            Some(site) => by_root.entry(site.root.as_bytes()).or_default(),
-            None => groups.entry(thread.store.map_or(Key::Nowhere, Key::Digest)).or_default(),
+    let families = families(threads);
+    let root = |(thread, _): &Family<'r>| Some(sites.of(thread.cwd.as_deref()?)?.root.as_bytes());
+    let roots: Vec<Option<&[u8]>> = families.par_iter().map(root).collect();
+    for (family, root) in families.into_iter().zip(roots) {
+        let group = match root {
+            Some(root) => by_root.entry(root).or_default(),
+            None => groups.entry(family.0.store.map_or(Key::Nowhere, Key::Digest)).or_default(),
         };
         group.push(family);
     }
@@ -200,15 +202,9 @@ pub fn project(key: &Key, mut families: Vec<Family<'_>>) -> Project {
         key(one).cmp(&key(other)).then_with(|| one.id.cmp(&other.id))
     });
     let current = current(&families);
-    let (mut rows, mut types) = (Rows::default(), Types::default());
-    let mut writers: BTreeSet<&str> = BTreeSet::new();
-    let members = families.iter().flat_map(|(thread, children)| std::iter::once(thread).chain(children));
-    for thread in members {
-        add_rows(&mut rows, thread);
-        thread.rows.iter().for_each(|(table, counts)| types.add(table, counts));
-        writers.extend(thread.writers.iter().map(String::as_str));
-    }
-    rows.writers = writers.into_iter().map(ToOwned::to_owned).collect();
+    let members = families.par_iter().flat_map_iter(|(thread, children)| std::iter::once(thread).chain(children));
+    let tally = members.fold(Tally::default, Tally::with).reduce(Tally::default, Tally::and);
+    let (rows, types) = tally.rows();
     let completions = completions(&families);
     let threads: Vec<Reported> = families.into_par_iter().map(with_children).collect();
     let mut sums = Sums { bodies_present: Some(0), ..Sums::default() };
@@ -227,6 +223,35 @@ pub fn project(key: &Key, mut families: Vec<Family<'_>>) -> Project {
         completions,
         row_types: types.by_name().into_iter().map(row_type).collect(),
         threads,
+    }
+}
+
+/// What the files of threads come to.
+#[derive(Default)]
+struct Tally<'t> {
+    rows: Rows,
+    types: Types,
+    writers: BTreeSet<&'t str>,
+}
+
+impl<'t> Tally<'t> {
+    fn with(mut self, thread: &'t Box<Thread<'_>>) -> Self {
+        thread.files.iter().for_each(|file| self.rows.add(file));
+        thread.rows.iter().for_each(|(table, counts)| self.types.add(table, counts));
+        self.writers.extend(thread.writers.iter().map(String::as_str));
+        self
+    }
+
+    fn and(mut self, other: Self) -> Self {
+        self.rows += other.rows;
+        self.types += other.types;
+        self.writers.extend(other.writers);
+        self
+    }
+
+    fn rows(self) -> (Rows, Types) {
+        let writers = self.writers.into_iter().map(ToOwned::to_owned).collect();
+        (Rows { writers, ..self.rows }, self.types)
     }
 }
 
@@ -318,18 +343,6 @@ fn add(sums: &mut Sums, other: &Sums) {
     sums.text_bytes += other.text_bytes;
     sums.bodies_present = sums.bodies_present.zip(other.bodies_present).map(|(one, other)| one + other);
     sums.receipts += other.receipts;
-}
-
-fn add_rows(rows: &mut Rows, thread: &Thread<'_>) {
-    for file in &thread.files {
-        rows.bytes += file.bytes;
-        rows.rows += file.rows;
-        rows.unreadable_rows += file.unreadable_rows;
-        rows.unreadable.add(file.unreadable);
-        for (name, count) in &file.unknown_types {
-            *rows.unknown_types.entry(name.clone()).or_default() += count;
-        }
-    }
 }
 
 /// The day of UTC of this number since the epoch, as it is written.

@@ -1,6 +1,7 @@
 //! What an audit found, as it is written: `throughline.audit.v1`. Times are milliseconds since the epoch, or null.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 use std::path::Path;
 
 use rayon::prelude::*;
@@ -182,6 +183,32 @@ pub struct Rows {
     pub writers: Vec<String>,
 }
 
+impl Rows {
+    /// Adds those of a file.
+    pub fn add(&mut self, file: &File) {
+        self.bytes += file.bytes;
+        self.rows += file.rows;
+        self.unreadable_rows += file.unreadable_rows;
+        self.unreadable += file.unreadable;
+        for (name, count) in &file.unknown_types {
+            *self.unknown_types.entry(name.clone()).or_default() += count;
+        }
+    }
+}
+
+/// Without the versions of programs.
+impl AddAssign for Rows {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.rows += other.rows;
+        self.unreadable_rows += other.unreadable_rows;
+        self.unreadable += other.unreadable;
+        for (name, count) in other.unknown_types {
+            *self.unknown_types.entry(name).or_default() += count;
+        }
+    }
+}
+
 /// One file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct File {
@@ -215,9 +242,10 @@ impl Unreadables {
     pub fn of([broken, spliced, holes]: &[Count; 3]) -> Self {
         Self { broken: broken.rows, spliced: spliced.rows, holes: holes.rows }
     }
+}
 
-    /// Adds others.
-    pub fn add(&mut self, other: Self) {
+impl AddAssign for Unreadables {
+    fn add_assign(&mut self, other: Self) {
         self.broken += other.broken;
         self.spliced += other.spliced;
         self.holes += other.holes;

@@ -1,6 +1,7 @@
 //! Threads as they are reported, whichever host wrote them.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use throughline_parsers::count::{Count, Table};
 use throughline_parsers::text::Digest;
@@ -20,15 +21,19 @@ pub struct Types {
 impl Types {
     /// Adds the rows of a log of the host with that table.
     pub fn add(&mut self, table: &'static Table, counts: &Counts) {
-        let known = self.known.iter().position(|(known, _)| std::ptr::eq(*known, table)).unwrap_or_else(|| {
-            self.known.push((table, vec![Count::default(); table.names().len()]));
-            self.known.len() - 1
-        });
-        let known = &mut self.known[known].1;
+        let known = self.known(table);
         counts.known.iter().for_each(|(n, count)| known[usize::from(*n)].merge(*count));
         for (name, count) in &counts.unknown {
             self.unknown.entry(name.clone()).or_default().merge(*count);
         }
+    }
+
+    fn known(&mut self, table: &'static Table) -> &mut [Count] {
+        let known = self.known.iter().position(|(known, _)| std::ptr::eq(*known, table)).unwrap_or_else(|| {
+            self.known.push((table, vec![Count::default(); table.names().len()]));
+            self.known.len() - 1
+        });
+        &mut self.known[known].1
     }
 
     /// All of them by name.
@@ -40,6 +45,17 @@ impl Types {
             }
         }
         all
+    }
+}
+
+impl AddAssign for Types {
+    fn add_assign(&mut self, other: Self) {
+        for (table, counts) in other.known {
+            self.known(table).iter_mut().zip(counts).for_each(|(known, count)| known.merge(count));
+        }
+        for (name, count) in other.unknown {
+            self.unknown.entry(name).or_default().merge(count);
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use throughline::Stores;
-use throughline::audit::{self, Progress, Report, Request, html};
+use throughline::audit::{self, Audited, Progress, Report, Request, html};
 use throughline::private_file;
 use throughline_parsers::time::parse_ms;
 
@@ -111,6 +111,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     match found(arguments).and_then(|report| Ok((write(arguments, &report)?, report))) {
         Ok((written, report)) => {
             let all_read = report.complete && report.unreadable.is_empty();
+            // The program ends now, and the system lets go of it faster.
+            std::mem::forget(report);
             if all_read { written } else { ExitCode::FAILURE }
         }
         Err(why) => {
@@ -120,7 +122,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn found(arguments: &Arguments) -> Result<Report, String> {
+fn found(arguments: &Arguments) -> Result<Audited, String> {
     let stores = Stores::from_env().ok_or("there is no home directory")?;
     let absolute = |path: &PathBuf| std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()));
     let request = Request {

@@ -59,7 +59,7 @@ impl Large {
             let report = audit(stores, &Request::default(), &progress).unwrap();
             let (read, expected) = progress.bytes();
             assert_eq!(read, expected, "{what}: it has told of more, or less, than it read");
-            (serde_json::to_value(report).unwrap(), read)
+            (serde_json::to_value(&*report).unwrap(), read)
         };
         let (without, all) = said(&Stores { cache: None, ..self.stores() });
         let (with, read) = said(&self.stores());
