@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::paths::Resolved;
 
@@ -27,8 +27,45 @@ type Resolve<T> = fn(&str) -> Option<T>;
 #[derive(Debug)]
 pub struct Resolving<T = Resolved> {
     paths: Vec<String>,
-    answers: Receiver<(usize, Option<T>)>,
+    answers: Arc<Answers<T>>,
     resolve: Resolve<T>,
+}
+
+/// The answers of one thread. Whoever waits is woken by the last one only: each time takes longer than to follow a path.
+#[derive(Debug)]
+struct Answers<T> {
+    all: usize,
+    so_far: Mutex<Answered<T>>,
+    last: Condvar,
+}
+
+#[derive(Debug)]
+struct Answered<T> {
+    places: Vec<(usize, Option<T>)>,
+    /// When the last of these came, or the first path was asked for.
+    at: Instant,
+}
+
+impl<T> Answers<T> {
+    fn add(&self, n: usize, place: Option<T>) {
+        let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        so_far.places.push((n, place));
+        so_far.at = Instant::now();
+        if so_far.places.len() == self.all {
+            self.last.notify_all();
+        }
+    }
+
+    /// Waits until all have come, or none for too long. Gives those that have.
+    fn wait(&self) -> Vec<(usize, Option<T>)> {
+        let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        while so_far.places.len() < self.all
+            && let Some(left) = PATIENCE.checked_sub(so_far.at.elapsed())
+        {
+            so_far = self.last.wait_timeout(so_far, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        std::mem::take(&mut so_far.places)
+    }
 }
 
 impl Resolving {
@@ -50,13 +87,13 @@ impl<T: Send + 'static> Resolving<T> {
     }
 
     fn start_all(paths: Vec<String>, resolve: Resolve<T>, then: Option<Then>) -> Self {
-        let (sender, answers) = mpsc::channel();
-        let of_thread = paths.clone();
+        let so_far = Mutex::new(Answered { places: Vec::new(), at: Instant::now() });
+        let answers = Arc::new(Answers { all: paths.len(), so_far, last: Condvar::new() });
+        let (of_thread, to_answer) = (paths.clone(), Arc::clone(&answers));
         if !paths.is_empty() || then.is_some() {
             thread::spawn(move || {
                 for (n, path) in of_thread.iter().enumerate() {
-                    // Nobody listens any more when it has taken too long.
-                    let _ = sender.send((n, resolve(path)));
+                    to_answer.add(n, resolve(path));
                 }
                 then.into_iter().for_each(|then| then());
             });
@@ -66,18 +103,17 @@ impl<T: Send + 'static> Resolving<T> {
 
     /// Waits for the answers.
     pub fn wait(self) -> Places<T> {
-        let mut places = Places::new();
-        while places.len() < self.paths.len() {
-            let Ok((n, place)) = self.answers.recv_timeout(PATIENCE) else {
-                // The next one is stuck. What is behind it may answer at once, so each of these is asked by itself.
-                let left = self.paths.iter().filter(|path| !places.contains_key(*path)).skip(1);
-                let others = each_alone(left.cloned().collect(), self.resolve);
-                // By now it may have come after all.
-                places.extend(self.answers.try_iter().map(|(n, place)| (self.paths[n].clone(), place)));
-                places.extend(others);
-                return places;
-            };
-            places.insert(self.paths[n].clone(), place);
+        let by_path = |(n, place): (usize, Option<T>)| (self.paths[n].clone(), place);
+        let mut places: Places<T> = self.answers.wait().into_iter().map(by_path).collect();
+        // The next one is stuck, if not all have come. What is behind it may answer at once, so each of these is asked by
+        // itself.
+        let left: Vec<String> = self.paths.iter().filter(|path| !places.contains_key(*path)).skip(1).cloned().collect();
+        if !left.is_empty() {
+            let others = each_alone(left, self.resolve);
+            // By now it may have come after all.
+            let late = self.answers.so_far.lock().unwrap_or_else(PoisonError::into_inner).places.split_off(0);
+            places.extend(late.into_iter().map(by_path));
+            places.extend(others);
         }
         places
     }

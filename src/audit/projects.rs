@@ -203,7 +203,7 @@ pub fn project(key: &Key, mut families: Vec<Family<'_>>) -> Project {
     });
     let current = current(&families);
     let members = families.par_iter().flat_map_iter(|(thread, children)| std::iter::once(thread).chain(children));
-    let tally = members.fold(Tally::default, Tally::with).reduce(Tally::default, Tally::and);
+    let tally = members.fold(Tally::default, |tally, thread| tally.with(thread)).reduce(Tally::default, Tally::and);
     let (rows, types) = tally.rows();
     let completions = completions(&families);
     let threads: Vec<Reported> = families.into_par_iter().map(with_children).collect();
@@ -235,7 +235,7 @@ struct Tally<'t> {
 }
 
 impl<'t> Tally<'t> {
-    fn with(mut self, thread: &'t Box<Thread<'_>>) -> Self {
+    fn with(mut self, thread: &'t Thread<'_>) -> Self {
         thread.files.iter().for_each(|file| self.rows.add(file));
         thread.rows.iter().for_each(|(table, counts)| self.types.add(table, counts));
         self.writers.extend(thread.writers.iter().map(String::as_str));
