@@ -34,15 +34,15 @@ pub struct Report {
 }
 
 impl Report {
-    /// It as one line of JSON, without a line feed. The threads, nearly all of it, are written by all cores.
+    /// It as one line of JSON, without a line feed. All cores write it.
     pub fn to_json(&self) -> String {
         let Self { schema, complete, projects, files_of_no_thread, unreadable, totals } = self;
         let [schema, files, unreadable, totals] =
             [json(schema), json(files_of_no_thread), json(unreadable), json(totals)];
         let mut parts = vec![format!("{{\"schema\":{schema},\"complete\":{complete},\"projects\":[")];
-        for (n, project) in projects.iter().enumerate() {
+        for (n, project) in projects.par_iter().map(Project::json).collect::<Vec<_>>().into_iter().enumerate() {
             parts.extend((n > 0).then(|| ",".to_owned()));
-            parts.extend(project.json());
+            parts.extend(project);
         }
         parts.push(format!("],\"files_of_no_thread\":{files},\"unreadable\":{unreadable},\"totals\":{totals}}}"));
         parts.concat()

@@ -2,11 +2,16 @@
 //! leaves no log and no index of one beside it.
 //!
 //! That it does not change is proven by what SQLite itself keeps to: whoever writes makes a log (or a journal) beside the
-//! database first, and takes it away again only while nobody has a lock on the database. So with such a lock, no log before
-//! and none after mean none in between.
+//! database first, and takes it away again only while nobody has a lock on the database; without either it writes only
+//! while nobody has. So with such a lock, no log before and none after mean that nobody wrote in between.
+//!
+//! The locks of SQLite are a process': they go when any descriptor of the file is closed there. So a process that has the
+//! database open in other ways as well, in rollback mode, must not read it so at the same time.
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,12 +30,23 @@ const BUSY: Duration = Duration::from_secs(1);
 /// # Errors
 /// The database cannot be opened, or what `read` says.
 pub fn read<T, E: From<rusqlite::Error>>(path: &Path, read: impl Fn(&mut Connection) -> Result<T, E>) -> Result<T, E> {
-    if let Some(alone) = Alone::with(path) {
+    if let Some(alone) = Alone::with(path, Moment::now(Duration::ZERO)) {
         let found = open(path, true).map_err(E::from).and_then(|mut database| read(&mut database));
         if alone.still_is() {
             return found;
         }
     }
+    read_among_others(path, read)
+}
+
+/// Reads the database as one of several that may have it open.
+///
+/// # Errors
+/// The database cannot be opened, or what `read` says.
+pub fn read_among_others<T, E: From<rusqlite::Error>>(
+    path: &Path,
+    read: impl Fn(&mut Connection) -> Result<T, E>,
+) -> Result<T, E> {
     read(&mut open(path, false)?)
 }
 
@@ -43,7 +59,8 @@ pub fn beside(path: &Path, end: &str) -> PathBuf {
 
 fn open(path: &Path, alone: bool) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-    let mut name = b"file:".to_vec();
+    // Without an authority, the two slashes that a path can begin with would be one.
+    let mut name = if path.is_absolute() { b"file://".to_vec() } else { b"file:".to_vec() };
     for byte in path.as_os_str().as_bytes() {
         match byte {
             b'%' | b'?' | b'#' => name.extend(format!("%{byte:02x}").bytes()),
@@ -66,13 +83,17 @@ struct Alone<'p> {
 
 impl<'p> Alone<'p> {
     /// `None` where somebody may have it open, or has left a log.
-    fn with(path: &'p Path) -> Option<Self> {
+    fn with(path: &'p Path, now: Moment) -> Option<Self> {
+        if !has_no_log(path) {
+            return None;
+        }
         // Where it is a link, the log stands elsewhere; opening a pipe would wait for somebody to write to it.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-        let proven = lock(&file);
+        let lock = lock(&file)?;
         let found = Stamps::of_open(&file).ok().filter(|found| found.is_file())?;
-        let proven = proven || found.stamps.settled(Moment::now(Duration::ZERO));
+        // Without a lock, that the stamps stay the same has to prove it.
+        let proven = lock == Lock::Held || found.stamps.settled(now);
         let alone = Self { path, stamps: found.stamps, _file: file };
         (proven && alone.still_is()).then_some(alone)
     }
@@ -81,34 +102,54 @@ impl<'p> Alone<'p> {
     fn still_is(&self) -> bool {
         let found = Stamps::of_path(CWD, self.path);
         let is_same = matches!(found, Ok(Some(found)) if found.stamps == self.stamps);
-        let is_absent = |end| matches!(Stamps::of_path(CWD, &beside(self.path, end)), Ok(None));
-        is_same && is_absent("-wal") && is_absent("-journal")
+        is_same && has_no_log(self.path)
     }
 }
 
-/// Takes the lock that SQLite's readers take, for as long as this file is open; false where that cannot be had. Writers that
-/// are there already, or come, are not kept from writing to their log.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn lock(file: &File) -> bool {
-    use std::os::fd::AsRawFd;
+fn has_no_log(path: &Path) -> bool {
+    ["-wal", "-journal"].iter().all(|end| matches!(Stamps::of_path(CWD, &beside(path, end)), Ok(None)))
+}
 
+/// The lock of SQLite's readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lock {
+    /// It is held for as long as the file is open.
+    Held,
+    /// Nobody keeps it from being had, but the system, or the file system, has no locks that are an open file's.
+    Free,
+}
+
+/// Takes the lock that SQLite's readers take; `None` where a writer has it. Writers that are there already, or come, are not
+/// kept from writing to their log.
+fn lock(file: &File) -> Option<Lock> {
+    // It is to be this open file's: the usual ones are the process', and SQLite would let go of it.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Some(taken) = on_shared_bytes(file, libc::F_OFD_SETLK, libc::F_RDLCK) {
+        return taken.then_some(Lock::Held);
+    }
+    on_shared_bytes(file, libc::F_GETLK, libc::F_RDLCK).unwrap_or(false).then_some(Lock::Free)
+}
+
+/// Takes a lock where SQLite's readers have theirs, or asks for it: whether it can be had; `None` where there are no such
+/// locks.
+fn on_shared_bytes(file: &File, command: libc::c_int, kind: libc::c_int) -> Option<bool> {
     // From SQLite's file format: the bytes of the file on which shared locks stand.
     const FIRST_SHARED: libc::off_t = 0x4000_0002;
     const SHARED: libc::off_t = 510;
     // SAFETY: all of its fields are numbers, for which 0 is a value.
-    let mut of_readers: libc::flock = unsafe { std::mem::zeroed() };
-    of_readers.l_type = libc::F_RDLCK as libc::c_short;
-    of_readers.l_whence = libc::SEEK_SET as libc::c_short;
-    (of_readers.l_start, of_readers.l_len) = (FIRST_SHARED, SHARED);
-    // The lock is this open file's: the usual ones are the process', and SQLite would let go of it.
-    // SAFETY: the descriptor is open, and this call reads the structure, which lives until it has returned.
-    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const of_readers) == 0 }
-}
-
-/// Elsewhere there are no locks that are an open file's.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn lock(_: &File) -> bool {
-    false
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    (lock.l_start, lock.l_len) = (FIRST_SHARED, SHARED);
+    // SAFETY: the descriptor is open, and the call reads and writes the structure, which lives until it has returned.
+    let done = unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut lock) };
+    match done {
+        0 => Some(command != libc::F_GETLK || lock.l_type == libc::F_UNLCK as libc::c_short),
+        _ => match io::Error::last_os_error().raw_os_error() {
+            Some(libc::EAGAIN | libc::EACCES) => Some(false),
+            _ => None,
+        },
+    }
 }
 
 #[cfg(test)]
@@ -148,11 +189,32 @@ mod tests {
         (found.unwrap(), times.get())
     }
 
+    /// When no stamps are too new to tell.
+    const LATER: Moment = Moment(i64::MAX);
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_writer_that_keeps_the_database_to_itself_is_waited_for() {
+        let home = tempfile::tempdir().unwrap();
+        let path = schema::path(home.path());
+        store(&mut schema::open(&path).unwrap(), "t");
+        // As another process has it that writes without a journal: a lock of an open file is nobody else's.
+        let writer = File::options().read(true).write(true).open(&path).unwrap();
+        assert_eq!(on_shared_bytes(&writer, libc::F_OFD_SETLK, libc::F_WRLCK), Some(true));
+        assert_eq!(names(&path), ["throughline.db"]);
+        assert!(Alone::with(&path, LATER).is_none());
+        let error = read(&path, |database| sessions(database)).unwrap_err();
+        assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseBusy));
+        drop(writer);
+        assert!(Alone::with(&path, LATER).is_some());
+    }
+
     #[test]
     fn nobody_leaves_a_trace_and_what_is_only_in_a_log_is_seen() {
         let home = tempfile::tempdir().unwrap();
-        // What means something in the name of a database.
-        let path = schema::path(&home.path().join("a?b#c%41 d"));
+        // What means something in the name of a database, and two slashes in front.
+        let home = format!("/{}", home.path().join("a?b#c%41 d").display());
+        let path = schema::path(Path::new(&home));
         let mut database = schema::open(&path).unwrap();
         store(&mut database, "t");
         assert_eq!(found(&path, |_| {}), (1, 1));
@@ -200,13 +262,13 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = schema::path(home.path());
         store(&mut schema::open(&path).unwrap(), "t");
-        assert!(Alone::with(&path).is_some());
+        assert!(Alone::with(&path, LATER).is_some());
         for end in ["-journal", "-wal"] {
             fs::write(beside(&path, end), "").unwrap();
-            assert!(Alone::with(&path).is_none());
+            assert!(Alone::with(&path, LATER).is_none());
             fs::remove_file(beside(&path, end)).unwrap();
         }
         std::os::unix::fs::symlink(&path, home.path().join("link")).unwrap();
-        assert!(Alone::with(&home.path().join("link")).is_none());
+        assert!(Alone::with(&home.path().join("link"), LATER).is_none());
     }
 }

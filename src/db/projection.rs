@@ -11,6 +11,7 @@ use std::path::Path;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use rustix::fs::Access;
 use throughline_parsers::json::MAX_WHOLE;
 use throughline_parsers::text::{Digest, body};
 
@@ -58,14 +59,17 @@ pub fn look<T>(path: &Path, with: impl Fn(&Connection) -> rusqlite::Result<T>) -
         Ok(found) if !found.is_file() => return Err(Kind::DbIo.into()),
         Ok(_) => {}
     }
-    let found = alone::read(path, |database| {
+    let read = |database: &mut Connection| {
         // One transaction, so that all is read of one moment.
         let moment = database.transaction()?;
         match schema::VERSIONS.contains(&schema::version(&moment)?) {
             true => with(&moment).map(Some),
             false => Ok(None),
         }
-    });
+    };
+    // The contract knows only readers that can make an index of the log.
+    let is_writable = path.parent().is_some_and(|folder| rustix::fs::access(folder, Access::WRITE_OK).is_ok());
+    let found = if is_writable { alone::read(path, read) } else { alone::read_among_others(path, read) };
     found
         .map_err(|error: rusqlite::Error| Error::new(Kind::DbIo, error))?
         .map(Some)
