@@ -18,6 +18,7 @@ use rustix::fs::{Timespec, Timestamps};
 use throughline_parsers::text::Digest;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::cores::Core;
 use crate::private_file::{self, Durability, Part};
 use crate::scan::stamps::Moment;
 
@@ -240,7 +241,11 @@ impl Cache {
     /// Does a large piece of work with the cache on a thread of its own, until [`finish`](Self::finish).
     pub fn aside(&self, work: impl FnOnce(&Self) + Send + 'static) {
         let cache = Self { aside: Aside::default(), ..self.clone() };
-        let handle = thread::spawn(move || work(&cache));
+        let here = Core::here();
+        let handle = thread::spawn(move || {
+            here.leave();
+            work(&cache);
+        });
         self.aside.0.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
     }
 

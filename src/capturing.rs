@@ -10,6 +10,7 @@ use throughline_parsers::codex::Uuid;
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 
 use crate::clock::now_ms;
+use crate::cores::Core;
 use crate::db::capture::{Capture, CodexTurn, END, Place, START, Sums};
 use crate::db::{self, schema};
 use crate::error::Error;
@@ -93,7 +94,11 @@ fn go_on(stores: &Stores, reader: Reader<'_>, thread: Uuid) -> Result<bool, Fail
         known.read_on(reader).ok()?.filter(|_| found == note)
     };
     thread::scope(|scope| {
-        let log = scope.spawn(read_on);
+        let here = Core::here();
+        let log = scope.spawn(move || {
+            here.leave();
+            read_on()
+        });
         let mut database = schema::open(&stores.database())?;
         let capture = Capture::begin(&mut database)?;
         let session = session(thread);

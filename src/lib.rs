@@ -36,6 +36,7 @@ pub mod cache;
 pub mod capturing;
 pub mod chain;
 pub mod clock;
+mod cores;
 pub mod db;
 pub mod demo;
 pub mod doctor;
