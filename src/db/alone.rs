@@ -114,6 +114,7 @@ fn has_no_log(path: &Path) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lock {
     /// It is held for as long as the file is open.
+    #[cfg_attr(not(any(target_os = "linux", target_os = "android")), allow(dead_code, reason = "it has none"))]
     Held,
     /// Nobody keeps it from being had, but the system, or the file system, has no locks that are an open file's.
     Free,
