@@ -9,7 +9,11 @@ pub struct Core(#[cfg(any(target_os = "linux", target_os = "android"))] usize);
 impl Core {
     /// The one that the calling thread is on.
     pub fn here() -> Self {
-        Self(rustix::thread::sched_getcpu())
+        // SAFETY: the call takes nothing and touches no memory of ours. (That of `rustix` looks for the system's own library
+        // in a way that ends a process under valgrind.)
+        let core = unsafe { libc::sched_getcpu() };
+        // What is no core is none of those that one may go to.
+        Self(usize::try_from(core).unwrap_or(usize::MAX))
     }
 
     /// Has the calling thread go to another one, if it may; after that it can go anywhere again.
