@@ -18,7 +18,7 @@ use rustix::fs::{Timespec, Timestamps};
 use throughline_parsers::text::Digest;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::cores::Core;
+use crate::cores::elsewhere;
 use crate::private_file::{self, Durability, Part};
 use crate::scan::stamps::Moment;
 
@@ -241,11 +241,7 @@ impl Cache {
     /// Does a large piece of work with the cache on a thread of its own, until [`finish`](Self::finish).
     pub fn aside(&self, work: impl FnOnce(&Self) + Send + 'static) {
         let cache = Self { aside: Aside::default(), ..self.clone() };
-        let here = Core::here();
-        let handle = thread::spawn(move || {
-            here.leave();
-            work(&cache);
-        });
+        let handle = thread::spawn(elsewhere(move || work(&cache)));
         self.aside.0.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
     }
 

@@ -10,7 +10,7 @@ use throughline_parsers::codex::Uuid;
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 
 use crate::clock::now_ms;
-use crate::cores::Core;
+use crate::cores::elsewhere;
 use crate::db::capture::{Capture, CodexTurn, END, Place, START, Sums};
 use crate::db::{self, schema};
 use crate::error::Error;
@@ -94,11 +94,7 @@ fn go_on(stores: &Stores, reader: Reader<'_>, thread: Uuid) -> Result<bool, Fail
         known.read_on(reader).ok()?.filter(|_| found == note)
     };
     thread::scope(|scope| {
-        let here = Core::here();
-        let log = scope.spawn(move || {
-            here.leave();
-            read_on()
-        });
+        let log = scope.spawn(elsewhere(read_on));
         let mut database = schema::open(&stores.database())?;
         let capture = Capture::begin(&mut database)?;
         let session = session(thread);

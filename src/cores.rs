@@ -1,14 +1,23 @@
 //! Where threads run. One that has just begun often stands on the core of the thread that began it, though another one is
 //! idle: then the two take turns until the scheduler looks around, some milliseconds later. A poll is over by then.
 
+/// What a thread that is about to be started does first: it goes to another core than the calling thread's.
+pub fn elsewhere<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let here = Core::here();
+    move || {
+        here.leave();
+        work()
+    }
+}
+
 /// A core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Core(#[cfg(any(target_os = "linux", target_os = "android"))] usize);
+struct Core(#[cfg(any(target_os = "linux", target_os = "android"))] usize);
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl Core {
     /// The one that the calling thread is on.
-    pub fn here() -> Self {
+    fn here() -> Self {
         // SAFETY: the call takes nothing and touches no memory of ours. (That of `rustix` looks for the system's own library
         // in a way that ends a process under valgrind.)
         let core = unsafe { libc::sched_getcpu() };
@@ -17,7 +26,7 @@ impl Core {
     }
 
     /// Has the calling thread go to another one, if it may; after that it can go anywhere again.
-    pub fn leave(self) {
+    fn leave(self) {
         use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
         let Ok(all) = sched_getaffinity(None) else { return };
@@ -36,12 +45,12 @@ impl Core {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 impl Core {
     /// The one that the calling thread is on.
-    pub fn here() -> Self {
+    fn here() -> Self {
         Self()
     }
 
     /// Has the calling thread go to another one, if it may.
-    pub fn leave(self) {}
+    fn leave(self) {}
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::cores::Core;
+use crate::cores::elsewhere;
 use crate::paths::Resolved;
 
 /// How long one path is waited for.
@@ -92,14 +92,12 @@ impl<T: Send + 'static> Resolving<T> {
         let answers = Arc::new(Answers { all: paths.len(), so_far, last: Condvar::new() });
         let (of_thread, to_answer) = (paths.clone(), Arc::clone(&answers));
         if !paths.is_empty() || then.is_some() {
-            let here = Core::here();
-            thread::spawn(move || {
-                here.leave();
+            thread::spawn(elsewhere(move || {
                 for (n, path) in of_thread.iter().enumerate() {
                     to_answer.add(n, resolve(path));
                 }
                 then.into_iter().for_each(|then| then());
-            });
+            }));
         }
         Self { paths, answers, resolve }
     }

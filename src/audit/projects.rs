@@ -201,7 +201,7 @@ pub fn project(key: &Key, mut families: Vec<Family<'_>>) -> Project {
         let key = |thread: &Thread<'_>| (Reverse(thread.pairs.last().map(|pair| pair.at)), thread.host);
         key(one).cmp(&key(other)).then_with(|| one.id.cmp(&other.id))
     });
-    let current = current(&families);
+    let (current, ambiguous) = current(&families);
     let members = families.par_iter().flat_map_iter(|(thread, children)| std::iter::once(thread).chain(children));
     let tally = members.fold(Tally::default, |tally, thread| tally.with(thread)).reduce(Tally::default, Tally::and);
     let (rows, types) = tally.rows();
@@ -213,11 +213,8 @@ pub fn project(key: &Key, mut families: Vec<Family<'_>>) -> Project {
     Project {
         root,
         project_sha256,
-        ambiguous: matches!(current, Latest::Ambiguous),
-        current: match current {
-            Latest::Thread(thread) => Some(thread),
-            Latest::None | Latest::Ambiguous => None,
-        },
+        ambiguous,
+        current,
         sums,
         rows,
         completions,
@@ -236,7 +233,7 @@ struct Tally<'t> {
 
 impl<'t> Tally<'t> {
     fn with(mut self, thread: &'t Thread<'_>) -> Self {
-        thread.files.iter().for_each(|file| self.rows.add(file));
+        thread.files.iter().for_each(|file| self.rows += Rows::from(file));
         thread.rows.iter().for_each(|(table, counts)| self.types.add(table, counts));
         self.writers.extend(thread.writers.iter().map(String::as_str));
         self
@@ -255,26 +252,19 @@ impl<'t> Tally<'t> {
     }
 }
 
-/// The thread with the latest completion.
-enum Latest {
-    None,
-    Thread(ThreadName),
-    Ambiguous,
-}
-
-/// The current thread among these.
-fn current(families: &[Family<'_>]) -> Latest {
+/// The current thread among these, if there is one; and whether it is ambiguous.
+fn current(families: &[Family<'_>]) -> (Option<ThreadName>, bool) {
     let can_be = |(thread, _): &&Family<'_>| thread.begun_by.is_none() && !thread.archived;
     let last = |(thread, _): &Family<'_>| Some(thread.pairs.last()?.at);
     let latest = families.iter().filter(can_be).filter_map(last).max();
     // Of the others it need not be known what else decides.
     let latest = families.iter().filter(|family| latest.is_some() && last(family) == latest).filter(can_be);
     match Current::of(&latest.filter_map(|(thread, _)| candidate(thread)).collect::<Vec<_>>()) {
-        Current::None => Latest::None,
-        Current::Ambiguous => Latest::Ambiguous,
+        Current::None => (None, false),
+        Current::Ambiguous => (None, true),
         Current::Thread(thread) => {
             let id = thread.session.strip_prefix("codex:").filter(|_| thread.host == Host::Codex);
-            Latest::Thread(ThreadName { host: thread.host, thread: id.unwrap_or(&thread.session).to_owned() })
+            (Some(ThreadName { host: thread.host, thread: id.unwrap_or(&thread.session).to_owned() }), false)
         }
     }
 }

@@ -183,16 +183,10 @@ pub struct Rows {
     pub writers: Vec<String>,
 }
 
-impl Rows {
-    /// Adds those of a file.
-    pub fn add(&mut self, file: &File) {
-        self.bytes += file.bytes;
-        self.rows += file.rows;
-        self.unreadable_rows += file.unreadable_rows;
-        self.unreadable += file.unreadable;
-        for (name, count) in &file.unknown_types {
-            *self.unknown_types.entry(name.clone()).or_default() += count;
-        }
+impl From<&File> for Rows {
+    fn from(file: &File) -> Self {
+        let File { bytes, rows, unreadable_rows, unreadable, ref unknown_types, .. } = *file;
+        Self { bytes, rows, unreadable_rows, unreadable, unknown_types: unknown_types.clone(), writers: Vec::new() }
     }
 }
 

@@ -9,7 +9,7 @@ use throughline_parsers::codex::RowRef;
 use throughline_parsers::pack::{Pack, Packer, Unpacker};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::cores::Core;
+use crate::cores::elsewhere;
 
 /// A digest of bytes.
 pub type Print = u128;
@@ -144,11 +144,7 @@ impl Rows {
         let (one, other) = looked_at.split_at(looked_at.len() / 2);
         // One more thread for this costs less than a pool of them.
         thread::scope(|scope| {
-            let here = Core::here();
-            let other = scope.spawn(move || {
-                here.leave();
-                all_hold(other)
-            });
+            let other = scope.spawn(elsewhere(|| all_hold(other)));
             all_hold(one) && other.join().unwrap_or(false)
         })
     }
